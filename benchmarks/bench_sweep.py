@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from placet.scenarios import load, with_values
+from placet.lab import Results, Scenario
 from placet.sweeps.on_ray.session import RayPools, ray_session
 from placet.sweeps.on_ray.staging import stage
 from placet.sweeps.plan import plan_sweep
@@ -30,10 +29,7 @@ from placet.sweeps.study import Study
 from placet.sweeps.sweep import SweepArguments, sweep_here
 from placet.sweeps.worker import Logs
 
-if TYPE_CHECKING:
-    from placet.lab import Results
-
-TOWN = with_values(load("town").with_agents(10), ticks=10)
+TOWN = Scenario.load("town").with_agents(10).with_values(ticks=10)
 SLOTS = 2
 
 

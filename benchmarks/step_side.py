@@ -64,7 +64,7 @@ def scenario() -> Any:  # noqa: ANN401  # of two versions
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
         file = Path(folder) / "step.toml"
         file.write_text(text, encoding="utf-8")
-        return module("placet.scenarios.loader").load(file)
+        return module("placet.scenarios.loader" if IS_OLD else "placet.scenarios").load(file)
 
 
 def run_scenario(on_tick: Callable[[int], None]) -> None:

@@ -7,14 +7,13 @@ from concurrent.futures import ProcessPoolExecutor
 
 import optuna
 
-from placet.lab import run_scenarios
-from placet.scenarios import from_dataframe, load, with_values
+from placet.lab import Scenario, run_scenarios
 
 
 def search(rounds: int = 4, proposals: int = 4, *, jobs: int = 2) -> optuna.Study:
     """Find the step and the quota with the fewest refusals for each admitted intent."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    town = with_values(load("town").with_agents(20), ticks=20)
+    town = Scenario.load("town").with_agents(20).with_values(ticks=20)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=1))
     with ProcessPoolExecutor(jobs) as executor:
         for _ in range(rounds):
@@ -26,7 +25,7 @@ def search(rounds: int = 4, proposals: int = 4, *, jobs: int = 2) -> optuna.Stud
                 }
                 for trial in trials
             ]
-            scenarios = from_dataframe(rows, base=town)
+            scenarios = Scenario.from_dataframe(rows, base=town)
             results = run_scenarios(scenarios, replications=2, executor=executor)
             refused, admitted = results.means("refused"), results.means("admitted")
             for trial, lost, done in zip(trials, refused, admitted, strict=True):

@@ -10,8 +10,7 @@ import numpy
 from SALib.analyze import sobol
 from SALib.sample import sobol as samples
 
-from placet.lab import run_scenarios
-from placet.scenarios import from_dataframe, load, with_values
+from placet.lab import Scenario, run_scenarios
 
 NAMES = ["settings.max_step", "agents.folk.options.talkative", "quotas.Speak.rate"]
 BOUNDS = [[0.5, 4.0], [0.0, 1.0], [0.05, 0.5]]
@@ -25,11 +24,11 @@ def people(state: Mapping[str, Mapping[str, object]]) -> int:
 
 def analyze(count: int = 16, *, jobs: int = 2, to: str | Path | None = None) -> None:
     """Run 8 towns for each of `count` points; print the share of the variance of each setting."""
-    town = with_values(load("town").with_agents(20), ticks=20)
+    town = Scenario.load("town").with_agents(20).with_values(ticks=20)
     rows = [
         dict(zip(NAMES, values, strict=True)) for values in samples.sample(PROBLEM, count, seed=1)
     ]
-    scenarios = from_dataframe(rows, base=town)
+    scenarios = Scenario.from_dataframe(rows, base=town)
     results = run_scenarios(scenarios, replications=1, outcome=people, jobs=jobs, to=to)
     for outcome in ("refused", "submitted", "people"):
         print_indices(outcome, results.means(outcome))

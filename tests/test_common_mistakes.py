@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from placet import Domain, Kind, Limits, Log, Orchestrator, OrchestratorConfig, Simulation
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig, refuse
-from placet.scenarios import load
+from placet.scenarios import Scenario
 
 CLASS: Any = World
 """A class where an object is expected; without a type, as in a program that no checker reads."""
@@ -147,7 +147,7 @@ MISTAKES = {
     ),
     "world that is not open": (lambda: asyncio.run(never_opened()), "use `async with Orchestrator"),
     "missing log": (lambda: Log("town.db"), "there is no file .*town.db; check the path, or make"),
-    "unknown scenario": (lambda: load("twon"), "did you mean 'town'?"),
+    "unknown scenario": (lambda: Scenario.load("twon"), "did you mean 'town'?"),
     # domains and kinds
     "kind name": (lambda: Kind("buy lamp", Buy, buy), "'buy lamp' must be at most 64 characters"),
     "async rule": (

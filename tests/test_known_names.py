@@ -26,9 +26,8 @@ from placet.kernel.plugin.domain import Domain, Kind
 from placet.kernel.plugin.known_names import require_effect
 from placet.kernel.plugin.registry import Registry
 from placet.lab import Collector
-from placet.scenarios import from_dataframe, load, product, with_values
-from placet.scenarios.loader import from_values
-from placet.scenarios.scenario import AgentCohort, Collect, ObjectSort, Scenario, ScenarioError
+from placet.scenarios.scenario import Scenario, from_values
+from placet.scenarios.values import AgentCohort, Collect, ObjectSort, ScenarioError
 from placet.schemas.errors import ValidationError
 from placet.schemas.limits import Limits
 from placet.schemas.name_suggestions import did_you_mean
@@ -129,7 +128,7 @@ def serve_file(path: Path, text: str) -> None:
 
 
 def swept(**options: Any) -> None:
-    run_scenarios(product(scenario(), max_step=[1.0]), **options)
+    run_scenarios(scenario().product(max_step=[1.0]), **options)
 
 
 def _register(**options: Any) -> None:
@@ -238,8 +237,8 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "key of a scenario": (lambda _: scenario(quota={}), "quotas"),
     "setting of a scenario": (lambda _: run_of(settings={"max_stp": 1.0}), "max_step"),
     "quotas of a scenario": (lambda _: run_of(quotas={"speak": QUOTA}), "Speak"),
-    "bundled scenario": (lambda _: load("twon"), "town"),
-    "override": (lambda _: load("town", overrides=["agents.townfolk.count=1"]), "folk"),
+    "bundled scenario": (lambda _: Scenario.load("twon"), "town"),
+    "override": (lambda _: Scenario.load("town", overrides=["agents.townfolk.count=1"]), "folk"),
     "domain of a scenario": (lambda _: run_of(domain="wolrd"), "world"),
     "key of collect": (lambda _: scenario(collect={"evry": 1, "refusals": True}), "every"),
     "field of collect": (lambda _: collected(agents=["positon"]), "position"),
@@ -249,16 +248,16 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
         "Collector",
     ),
     # sweeps
-    "axis": (lambda _: run_scenarios(product(scenario(), max_stp=[1.0])), "max_step"),
-    "axis of a cohort": (lambda _: product(scenario(), {"agents.folk.cuont": [1]}), "count"),
-    "axis of a scenario": (lambda _: run_scenarios(product(scenario(), tiks=[1])), "ticks"),
-    "axis of another cohort": (lambda _: with_values(scenario(), {"agents.fok.count": 1}), "folk"),
+    "axis": (lambda _: run_scenarios(scenario().product(max_stp=[1.0])), "max_step"),
+    "axis of a cohort": (lambda _: scenario().product({"agents.folk.cuont": [1]}), "count"),
+    "axis of a scenario": (lambda _: run_scenarios(scenario().product(tiks=[1])), "ticks"),
+    "axis of another cohort": (lambda _: scenario().with_values({"agents.fok.count": 1}), "folk"),
     "axis of quotas": (
-        lambda _: run_scenarios(product(scenario(), {"quotas.speak": [QUOTA]})),
+        lambda _: run_scenarios(scenario().product({"quotas.speak": [QUOTA]})),
         "Speak",
     ),
     "column of a data frame": (
-        lambda _: run_scenarios(from_dataframe([{"max_stp": 1.0}], base=scenario())),
+        lambda _: run_scenarios(Scenario.from_dataframe([{"max_stp": 1.0}], base=scenario())),
         "max_step",
     ),
     "columns of results": (lambda _: swept(columns=["settings.max_stp"]), "settings.max_step"),
@@ -606,7 +605,7 @@ def test_another_scenario_names_the_keys_that_differ(tmp_path: Path) -> None:
     with Simulation(scenario(), store=store) as run:
         run.run(ticks=1)
     with pytest.raises(ScenarioError, match=r"agents.folk.count is 3, in the log 2"):
-        Simulation(with_values(scenario(), {"agents.folk.count": 3}), store=store)
+        Simulation(scenario().with_values({"agents.folk.count": 3}), store=store)
     with pytest.raises(ScenarioError, match=r"anyway: only a run of a domain"):
         Simulation(scenario(), store=store, anyway=True)
 

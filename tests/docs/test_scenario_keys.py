@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from placet.scenarios.policies import BUNDLED
-from placet.scenarios.scenario import AgentCohort, Collect, ObjectSort, Scenario
+from placet.scenarios.scenario import Scenario
+from placet.scenarios.values import AgentCohort, Collect, ObjectSort
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "scenarios.md").read_text()
 NAMES = ["", *re.findall(r"^## `\[(\w+)", PAGE, re.MULTILINE)]

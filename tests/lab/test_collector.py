@@ -259,20 +259,27 @@ def test_missing_field_is_null_and_its_column_is_kept():
     assert rows_of(made.tables())["agents"][0]["energy"] is None
 
 
-def test_function_that_raises_ends_the_collecting_and_not_the_world(tmp_path):
+@pytest.mark.parametrize("error", [ZeroDivisionError("no one is here"), SystemExit(3)], ids=repr)
+def test_function_that_fails_ends_the_collecting_and_not_the_world(tmp_path, error):
     def broken(state):
         if state["world.agents"]["ann"]["position"][0] == 3.0:
-            raise ZeroDivisionError("no one is here")
+            raise error
         return 1
 
     live = collector(tmp_path / "out", broken=broken)
-    with pytest.raises(CollectError, match=r"'broken' raised ZeroDivisionError.* at tick 3"):
+    with pytest.raises(CollectError, match=r"'broken' raised \w+\(.*\) at tick 3"):
         walk(tmp_path / "w.db", live, 5)
-    kept = read_collected(tmp_path / "out")
-    assert [r["tick"] for r in kept["world"].rows()] == [1, 2]
-    with closing(log_to_read(str(tmp_path / "w.db"))) as log, pytest.raises(CollectError):
-        collector(tmp_path / "later", broken=broken).collect(log)
+    assert {path.suffix for path in (tmp_path / "out").rglob("*")} == {"", ".arrow", ".ticks"}
+    with closing(log_to_read(str(tmp_path / "w.db"))) as log:
+        with pytest.raises(CollectError):
+            collector(tmp_path / "later", broken=broken).collect(log)
+        mended = collector(tmp_path / "out", broken=lambda state: 1)
+        mended.continue_from(log)
+        mended.close()
     assert not (tmp_path / "later").exists()
+    kept = read_collected(tmp_path / "out")
+    assert [r["tick"] for r in kept["world"].rows()] == [1, 2, 3, 4, 5]
+    assert [r["tick"] for r in kept["agents"].rows()] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
 
 
 @pytest.mark.parametrize(
@@ -429,10 +436,14 @@ def one_tick(**world):
 
 def test_values_of_numpy_are_plain():
     made = one_tick(
-        mean=lambda _: np.float64(0.5), count=lambda _: np.int64(3), bins=lambda _: np.array([1, 2])
+        mean=lambda _: np.float64(0.5),
+        count=lambda _: np.int64(3),
+        bins=lambda _: np.array([1, 2]),
+        gaps=lambda _: np.array([np.nan, np.inf, 1]),
     )
     (row,) = made.tables()["world"].rows()
     assert (row["mean"], row["count"], row["bins"]) == (0.5, 3, [1, 2])
+    assert repr(row["gaps"]) == "[nan, inf, 1.0]"
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), {1: 2}, "\ud800", {"a": float("nan")}, 2**64])

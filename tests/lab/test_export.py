@@ -22,10 +22,10 @@ from placet.history.selection import Selection
 from placet.schemas.errors import PlacetError, StoreError
 from placet.stores.reading import log_to_read
 from placet.tables import rows as rows_module
-from placet.tables.arrow import TableSchema, canonical_rows
-from placet.tables.definitions import DEFINITIONS, Column
+from placet.tables.arrow import canonical_rows
+from placet.tables.definitions import DEFINITIONS
 from placet.tables.export import export
-from placet.tables.files import CsvFile, ExportError
+from placet.tables.files import ExportError
 from placet.tables.plan import TableOptions
 from placet.tables.table import Table
 from tests.lab.logs import run_town
@@ -104,27 +104,6 @@ def test_all_formats_have_the_same_rows(town_log, tmp_path):
     to = [json.loads(v) if isinstance(v, str) else None for v in frame["Move.to"]]
     assert to == parquet.arrow["Move.to"].to_pylist()
     assert (tmp_path / "x_schema.json").exists()
-
-
-def test_texts_of_a_csv_file_are_printable_and_no_formulas(tmp_path):
-    names = {"name": "string", "payload": "json", "=list": "list<string>"}
-    schema = TableSchema([Column(name, kind, "") for name, kind in names.items()], {}, {})
-    rows = [("=cmd\u202e\x1b", '"\u202e"', ["-1"]), ("plain", "-1", ["\u200b"]), (None,) * 3]
-    types = schema.arrow().types
-    arrays = [
-        pa.ExtensionArray.from_storage(kind, pa.array(cells, pa.string()))
-        if isinstance(kind, pa.BaseExtensionType)
-        else pa.array(cells, kind)
-        for cells, kind in zip(zip(*rows, strict=True), types, strict=True)
-    ]
-    with closing(CsvFile(tmp_path / "t.csv", schema)) as file:
-        file.write(pa.record_batch(arrays, schema=schema.arrow()))
-    assert (tmp_path / "t.csv").read_text() == (
-        '"name","payload","\'=list"\n'
-        '"\'=cmd\\u202e\\x1b","""\\u202e""","[""-1""]"\n'
-        '"plain","-1","[""\\u200b""]"\n'
-        ",,\n"
-    )
 
 
 def test_intents_of_the_table_are_those_of_the_records(town_log, tmp_path):

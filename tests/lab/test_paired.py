@@ -75,4 +75,7 @@ def test_a_failed_run_leaves_its_pair_out():
     assert difference.pairs == 2
     not_a_number = [{**row, "loss": float("nan")} if row["seed"] == 2 else row for row in ROWS]
     (difference,) = paired_differences(not_a_number, "limit")
-    assert difference.pairs == 2
+    assert (difference.pairs, difference.not_finite) == (2, 1)
+    infinite = [{**row, "loss": float("inf")} for row in ROWS]
+    with pytest.raises(LabError, match=r"have 0 pairs .* and 3 more with NaN or an infinity"):
+        paired_differences(infinite, "limit", measures=["loss"])

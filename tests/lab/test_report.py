@@ -7,22 +7,31 @@ import re
 import sys
 from collections import Counter
 from html.parser import HTMLParser
+from importlib.resources import files
+from math import inf, nan
 
+import pyarrow as pa
 import pytest
 
 from placet.cli.app import run_command
-from placet.lab import Collector, Results, report, run_scenarios
+from placet.lab import Collector, Results, Scenario, report, run_scenarios
 from placet.lab.intervals import Interval
 from placet.lab.log import Log
+from placet.lab.reporting import collected, study_report
 from placet.lab.reporting.bins import BINS_MAX, Bins
 from placet.lab.reporting.drawings import Estimate, estimates, lorenz, number_text, round_values
-from placet.scenarios import load, product
+from placet.lab.reporting.figures import Figure, Page, ReportSection
+from placet.lab.reporting.page import render
 from placet.schemas.errors import StoreError
+from placet.schemas.printable import unseen_characters
 from placet.stores.url import open_event_log
 from placet.sweeps.errors import LabError
+from placet.tables.table import Table
 from tests.agents.till import put, talk
 from tests.lab.coin import TOML
 from tests.lab.runs import log_of, run_coin
+
+dashboard = files("placet.server") / "dashboard"
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -236,7 +245,7 @@ def test_vega_that_is_not_installed_is_an_error_that_names_it(coin, tmp_path, mo
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "coin.toml").write_text(TOML)
-    scenarios = product(load(folder / "coin.toml"), refused=["", "walk 2"])
+    scenarios = Scenario.load(folder / "coin.toml").product(refused=["", "walk 2"])
     run_scenarios(
         scenarios, seeds=range(1, 5), to=folder / "study", outcome="tests.lab.coin:any_heads"
     )
@@ -265,7 +274,7 @@ def test_collected_series_of_a_study_are_small_multiples_of_one_scale(tmp_path):
     scenario = tmp_path / "coin.toml"
     scenario.write_text(TOML + '[collect.world]\ntossed = "tests.lab.test_report:tossed"\n')
     run_scenarios(
-        product(load(scenario), refused=["", "walk 2"]),
+        Scenario.load(scenario).product(refused=["", "walk 2"]),
         replications=3,
         to=tmp_path / "study",
     )
@@ -275,6 +284,39 @@ def test_collected_series_of_a_study_are_small_multiples_of_one_scale(tmp_path):
     assert [figure["columns"][2] for figure in multiples] == [[0, 0, 0, 0, 1, 1, 1, 1]] * 2
     assert {tuple(figure["range"]) for figure in multiples} == {(-0.05, 1.05)}
     assert "settings.refused = walk 2: spread over the seeds" in content.text
+
+
+def test_values_that_are_not_finite_are_counted_and_left_out(tmp_path):
+    values = {1: [1.0, 3.0, nan], 2: [inf, 5.0, -inf]}
+    rows = [{"o": option, "x": x} for option, column in values.items() for x in column]
+    figure = study_report._multiple(rows, "x", "o")
+    assert figure is not None
+    assert figure.note.endswith("interval (of Student); 3 not finite, left out")
+    assert figure.data["mean"] == [2, 5]
+    assert figure.data["runs"] == [2, 1]
+    times = [{"tick": n, "sim_time_ns": n * 10**9} for n in range(6)]
+    table = Table("world", pa.Table.from_pylist([a | b for a, b in zip(times, rows, strict=True)]))
+    (_, series) = collected._world_figures(table)
+    assert series.note == "of the world; 3 not finite, left out"
+    assert series.data["x"] == [1, 3, None, None, 5, None]
+    (_, spread) = collected._agent_figures(table)
+    assert spread.data["median"] == [1, 3, None, None, 5, None]
+    data = Figure(title="t", data={"x": [nan, inf, -inf, 1.5]})
+    section = ReportSection(title="s", figures=[data])
+    page = render(Page(title="p", subtitle="", facts=[], sections=[section]))
+    assert json.loads(Parsed(page).scripts[0])[0]["columns"] == [["nan", "inf", "-inf", 1.5]]
+
+
+def test_texts_of_the_data_stand_in_the_page_as_they_are(tmp_path):
+    texts = ["two\nlines", "two\\nlines", "\u202e", "=1", "</script>", '"', "", None]
+    section = ReportSection(title="s", figures=[Figure(title="t", data={"a\x1b": texts})])
+    page = render(Page(title="p", subtitle="", facts=[], sections=[section]))
+    (figure,) = json.loads(Parsed(page).scripts[0])
+    assert (figure["names"], figure["columns"]) == (["a\x1b"], [texts])
+    assert not unseen_characters(page.replace("\n", ""))
+    unseen = re.search(r"const UNSEEN = .*", (dashboard / "format.js").read_text())
+    assert unseen is not None
+    assert unseen[0] in Parsed(page).scripts[2]
 
 
 def test_a_folder_that_is_no_study_is_an_error(tmp_path):

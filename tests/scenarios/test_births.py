@@ -19,11 +19,11 @@ from placet.lab.turning.continuation import Continuation, RunSource, states_at
 from placet.plugins.domains import remake
 from placet.scenarios import load
 from placet.scenarios.engine import run_scenario
-from placet.scenarios.loader import as_text
 from placet.scenarios.population import Population
 from placet.scenarios.runner import ScenarioRunner
-from placet.scenarios.scenario import Scenario, ScenarioError
+from placet.scenarios.scenario import Scenario, as_text
 from placet.scenarios.setup import policies_of
+from placet.scenarios.values import ScenarioError
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.stores.url import open_event_log
 

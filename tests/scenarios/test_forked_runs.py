@@ -14,7 +14,8 @@ from placet.history.verify_log import verify_log
 from placet.scenarios import load, setup
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
-from placet.scenarios.scenario import Scenario, ScenarioError
+from placet.scenarios.scenario import Scenario
+from placet.scenarios.values import ScenarioError
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded

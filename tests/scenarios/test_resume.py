@@ -11,10 +11,10 @@ from placet.history.reader import check_integrity, fold
 from placet.kernel.log.snapshot import world_digest
 from placet.runtime import world as open_world
 from placet.scenarios import load
-from placet.scenarios.loader import as_text, from_text
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
-from placet.scenarios.scenario import ScenarioError
+from placet.scenarios.scenario import as_text, from_text
+from placet.scenarios.values import ScenarioError
 from placet.stores.url import open_event_log
 from tests.cli.command_line import run_process
 from tests.stores.snapshots.test_snapshots import InThisProcess

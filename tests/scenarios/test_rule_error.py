@@ -14,7 +14,8 @@ from placet.lab import run_scenarios
 from placet.scenarios.engine import run_scenario
 from placet.scenarios.resume import find_run
 from placet.scenarios.rule_error import RuleError
-from placet.scenarios.scenario import AgentCohort, Scenario
+from placet.scenarios.scenario import Scenario
+from placet.scenarios.values import AgentCohort
 from placet.stores.url import open_event_log
 from tests.cli.command_line import CommandLine
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from placet.schemas.json_value import format_value, from_numpy, message_for
+from placet.schemas.codec import from_numpy
+from placet.schemas.json_value import format_value, message_for
 
 
 @pytest.mark.parametrize(

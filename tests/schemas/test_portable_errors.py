@@ -66,6 +66,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "ScenarioError": (("town", "agents.walker", "wrong"), {}),
     "PolicyError": (("town", "agents.walker", "wrong", "walker_1"), {}),
     "RuleError": (("town", "domain", "wrong", "rule of Move"), {}),
+    "SettingTypeError": (("beta", "text"), {}),
     "InvalidJsonValue": (("text",), {}),
     "Problem": (("not_found", "none"), {"headers": {"allow": "GET"}, "store": "x"}),
     "PropertyViolation": (("it holds", (), TraceRunner(World), "it does not"), {}),

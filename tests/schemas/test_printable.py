@@ -2,11 +2,13 @@ import json
 import unicodedata
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from placet.schemas.printable import (
+    defused,
     escaped_json,
     printable,
-    printable_csv,
     printable_html,
     printable_json,
     unseen_characters,
@@ -26,7 +28,6 @@ def test_an_unseen_character_is_an_escape_in_every_form(character):
     assert unseen_characters(text) == character
     escaped = character.encode("unicode_escape").decode()
     assert printable(text) == f"a{escaped}b"
-    assert printable_csv(text) == f"a{escaped}b"
     assert printable_html(text) == f"a{escaped}b"
     encoded = printable_json({text: [text]})
     assert not unseen_characters(encoded)
@@ -72,6 +73,13 @@ def test_html_has_neither_markup_nor_unseen_characters():
 
 
 @pytest.mark.parametrize("text", ["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
-def test_a_spreadsheet_runs_no_cell(text):
-    assert printable_csv(text) == "'" + printable(text)
-    assert printable_csv(f"x{text}") == printable(f"x{text}")
+def test_a_spreadsheet_runs_no_defused_text(text):
+    assert defused(text) == f"'{text}"
+    assert defused(f"x{text}") == f"x{text}"
+
+
+@given(st.lists(st.text("'=+-@\t\r\nab", max_size=3), min_size=1))
+def test_texts_that_were_defused_are_found_again(texts):
+    shown = [defused(text) for text in texts]
+    assert not [text for text in shown if text[:1] in {*"=+-@\t\r\n"}]
+    assert [text.removeprefix("'") for text in shown] == texts

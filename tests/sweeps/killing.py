@@ -14,13 +14,12 @@ from pathlib import Path
 from random import Random
 
 from placet.lab import Scenario, run_scenarios
-from placet.scenarios import load, with_values
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def town() -> Scenario:
-    return with_values(load("town").with_agents(10), ticks=10)
+    return Scenario.load("town").with_agents(10).with_values(ticks=10)
 
 
 def die(state):

@@ -4,8 +4,7 @@ import os
 from concurrent.futures import Executor, Future
 from pathlib import Path
 
-from placet.lab import Results
-from placet.scenarios import load, with_values
+from placet.lab import Results, Scenario
 
 
 class InlineExecutor(Executor):
@@ -21,7 +20,7 @@ class InlineExecutor(Executor):
 
 
 def short_town(agents=4, ticks=2):
-    return with_values(load("town").with_agents(agents), ticks=ticks)
+    return Scenario.load("town").with_agents(agents).with_values(ticks=ticks)
 
 
 def agents_left(state):
@@ -41,10 +40,6 @@ def fail_where_marked(state):
     if Path(os.environ["FAILS"]).exists():
         raise RuntimeError("the outcome cannot be computed")
     return True
-
-
-def nothing_finite(state):
-    return float("nan")
 
 
 def without_times(results: Results) -> list[dict[str, object]]:

@@ -4,12 +4,12 @@ import pandas
 import polars
 import pytest
 
-from placet.scenarios import from_dataframe, load, product
-from placet.scenarios.scenario import ScenarioError
+from placet.lab import Scenario
+from placet.scenarios.values import ScenarioError
 from placet.sweeps.axes import read_axis, read_seeds
 from placet.sweeps.errors import LabError
 
-TOWN = load("town")
+TOWN = Scenario.load("town")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_range_of_long_integers_is_exact():
 def test_a_product_is_bounded():
     axes = {"ticks": range(10_000), "max_step": range(101)}
     with pytest.raises(ScenarioError, match="1010000 combinations of values, expected at most"):
-        product(TOWN, axes)
+        TOWN.product(axes)
 
 
 def test_seeds_are_numbers_and_ranges():
@@ -81,7 +81,7 @@ def test_seeds_are_numbers_and_ranges():
 
 
 def test_a_product_has_every_combination_and_the_last_key_changes_fastest():
-    scenarios = product(TOWN, {"agents.folk.count": [5, 6]}, max_step=[0.5, 1])
+    scenarios = TOWN.product({"agents.folk.count": [5, 6]}, max_step=[0.5, 1])
     combinations = [(s.agents["folk"].count, s.settings["max_step"]) for s in scenarios]
     assert combinations == [(5, 0.5), (5, 1), (6, 0.5), (6, 1)]
 
@@ -89,19 +89,19 @@ def test_a_product_has_every_combination_and_the_last_key_changes_fastest():
 @pytest.mark.parametrize("library", [pandas.DataFrame, polars.DataFrame])
 def test_a_data_frame_has_a_scenario_in_each_row(library):
     samples = library({"agents.folk.count": [5.0, 6.0], "max_step": [0.25, 0.5]})
-    scenarios = from_dataframe(samples, base="town")
+    scenarios = Scenario.from_dataframe(samples, base="town")
     assert [s.agents["folk"].count for s in scenarios] == [5, 6]
     assert [s.settings["max_step"] for s in scenarios] == [0.25, 0.5]
 
 
 def test_a_data_frame_may_name_the_scenario_of_each_row():
     samples = pandas.DataFrame({"scenario": ["town", "rush"], "ticks": [3, 4]})
-    assert [(s.name, s.ticks) for s in from_dataframe(samples)] == [
+    assert [(s.name, s.ticks) for s in Scenario.from_dataframe(samples)] == [
         ("town", 3),
         ("rush", 4),
     ]
     with pytest.raises(ScenarioError, match=r"row 0 .* expected a column 'scenario'"):
-        from_dataframe([{"ticks": 3}])
+        Scenario.from_dataframe([{"ticks": 3}])
 
 
 @pytest.mark.parametrize(
@@ -117,4 +117,4 @@ def test_a_data_frame_may_name_the_scenario_of_each_row():
 )
 def test_an_unknown_key_or_value_is_refused_with_the_nearest_name(axes, hint):
     with pytest.raises(ScenarioError, match=hint):
-        product(TOWN, axes)
+        TOWN.product(axes)

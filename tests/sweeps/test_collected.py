@@ -5,22 +5,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from placet.lab import Results, run_scenarios
-from placet.scenarios import load, product, with_values
+from placet.lab import Results, Scenario, run_scenarios
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import run_scenario
-from placet.scenarios.scenario import ScenarioError
+from placet.scenarios.values import ScenarioError
 from placet.sweeps.errors import LabError
 from tests.sweeps.sweeping import InlineExecutor, short_town
 
-TOWN = with_values(
-    short_town(),
+TOWN = short_town().with_values(
     collect={
         "every": 1,
         "agents": ["position"],
         "refusals": True,
         "world": {"carried": "tests.sweeps.test_collected:carried"},
-    },
+    }
 )
 
 
@@ -41,7 +39,7 @@ def sweep(to, scenarios, **more):
 
 
 def test_the_rows_of_a_run_are_those_of_the_run_alone(tmp_path):
-    results = sweep(tmp_path / "study", product(TOWN, max_step=[0.5, 1]))
+    results = sweep(tmp_path / "study", TOWN.product(max_step=[0.5, 1]))
     table = results.collected("agents")
     assert table.columns == [
         "settings.max_step",
@@ -56,7 +54,7 @@ def test_the_rows_of_a_run_are_those_of_the_run_alone(tmp_path):
     assert len(frame) == 2 * 2 * 2 * 4  # settings, seeds, ticks, agents
     alone = collector_of(TOWN, None)
     assert alone is not None
-    run_scenario(with_values(TOWN, seed=2, max_step=1), collector=alone)
+    run_scenario(TOWN.with_values(seed=2, max_step=1), collector=alone)
     own = frame[(frame["settings.max_step"] == 1) & (frame["seed"] == 2)]
     expected = alone.tables()["agents"].to_pandas()
     assert own.iloc[:, 2:].to_csv(index=False) == expected.to_csv(index=False)
@@ -64,7 +62,7 @@ def test_the_rows_of_a_run_are_those_of_the_run_alone(tmp_path):
 
 
 def test_a_column_has_the_type_of_its_values_in_all_runs(tmp_path):
-    town = with_values(TOWN, collect={"world": {"n": "tests.sweeps.test_collected:mixed"}})
+    town = TOWN.with_values(collect={"world": {"n": "tests.sweeps.test_collected:mixed"}})
     table = sweep(tmp_path / "study", [town, town.with_agents(5)]).collected("world")
     assert set(table.to_pandas()["n"]) == {"4", '"5 agents"'}
     assert "agents.folk.count" in table.columns
@@ -79,10 +77,10 @@ def test_rows_of_a_torn_result_are_in_no_table(tmp_path):
 
 
 def test_a_failing_function_is_a_row_and_an_unknown_one_is_refused(tmp_path):
-    broken = with_values(TOWN, collect={"world": {"n": "tests.sweeps.test_collected:broken"}})
+    broken = TOWN.with_values(collect={"world": {"n": "tests.sweeps.test_collected:broken"}})
     results = sweep(tmp_path / "study", [broken])
     assert "the function of the column 'n' raised MissingKeyError" in results[0]["error"]
-    unknown = with_values(TOWN, collect={"world": {"n": "tests.sweeps.test_collected:nothing"}})
+    unknown = TOWN.with_values(collect={"world": {"n": "tests.sweeps.test_collected:nothing"}})
     with pytest.raises(ScenarioError, match="has no function 'nothing'"):
         sweep(tmp_path / "study", [unknown])
 
@@ -111,11 +109,11 @@ def test_a_table_that_no_run_collected_is_named(tmp_path):
 )
 def test_a_collected_column_that_names_the_run_is_refused(tmp_path, collect):
     with pytest.raises(LabError, match=r"town collects '(seed|ticks)', .* have a column of that"):
-        sweep(tmp_path / "study", [with_values(TOWN, collect=collect)])
+        sweep(tmp_path / "study", [TOWN.with_values(collect=collect)])
 
 
 def test_a_qualified_field_has_a_column_of_its_own(tmp_path):
-    town = with_values(TOWN, collect={"agents": ["world.agents/team"]})
+    town = TOWN.with_values(collect={"agents": ["world.agents/team"]})
     table = sweep(tmp_path / "study", [town]).collected("agents")
     assert {"seed", "world.agents/team"} < set(table.columns)
 
@@ -136,7 +134,7 @@ def test_rows_of_a_stranger_do_not_lead_out_of_the_study(tmp_path, place):
 
 def test_refusals_are_collected(tmp_path):
     values = {"quotas.Speak.rate": 0.01, "ticks": 8, "collect": {"refusals": True}}
-    town = with_values(load("town").with_agents(40), values)
+    town = Scenario.load("town").with_agents(40).with_values(values)
     results = sweep(tmp_path / "study", [town])
     counts = sum(results.column("refused"))
     assert len(results.collected("refusals")) >= counts > 0

@@ -1,14 +1,20 @@
 """Outcomes fill columns of the results, and overwrite none of them."""
 
+import json
+import sys
 from dataclasses import replace
+from math import inf, isnan, nan
 
+import duckdb
+import pandas as pd
+import polars as pl
 import pytest
 
-from placet.lab import Results, run_scenarios
-from placet.scenarios import load
-from placet.scenarios.variants import leaves_of
+from placet.lab import Results, Scenario, run_scenarios
+from placet.scenarios.scenario import leaves_of
 from placet.sweeps.columns import clash_of
 from placet.sweeps.errors import LabError
+from tests.cli.command_line import CommandLine
 from tests.sweeps import other_outcomes
 from tests.sweeps.sweeping import InlineExecutor, agents_left, short_town
 
@@ -49,6 +55,25 @@ def large(state):
     return (1 << 1023) - 1
 
 
+NUMBERS = [nan, inf, -inf, 0.5, 1.5]
+
+
+def numbered(state):
+    return NUMBERS[sum(name.startswith("folk_") for name in state["world.agents"])]
+
+
+def half_broken(state):
+    return {"good": nan, "bad": object(), "worse": "\ud800", "better": 1}
+
+
+def leaving(state):
+    sys.exit(3)
+
+
+def raising(state):
+    raise ValueError("no outcome \ud800")
+
+
 def sweep(outcome, **more):
     return run_scenarios(short_town(), executor=InlineExecutor(), outcome=outcome, **more)
 
@@ -72,7 +97,7 @@ def test_a_returned_name_of_another_column_is_the_error_of_the_run(outcome, colu
 
 
 def test_every_key_that_fills_a_column_is_taken_and_no_other():
-    town = load("town")
+    town = Scenario.load("town")
     bare = replace(town, settings={}, objects={}, ticks=2)
     keys = {*leaves_of(town), *leaves_of(bare)}
     free = {key for key in keys if clash_of(key) is None}
@@ -82,6 +107,43 @@ def test_every_key_that_fills_a_column_is_taken_and_no_other():
     assert "ticks" in results.parameters
     assert free.isdisjoint(results.parameters)
     assert clash_of("max_step") is None
+
+
+def test_nan_and_infinity_are_values_in_rows_files_tables_and_means(tmp_path, capsys):
+    study = f"{tmp_path}/study"
+    axes = ["--set", "ticks=0", "--set", "agents.folk.count=0..4"]
+    outcome = ["--outcome", f"{__name__}:numbered"]
+    done = CommandLine(capsys, tmp_path)("sweep", "town", *axes, *outcome, "--to", study, "--json")
+    results = Results.load(study)
+    assert results.column("status") == ["done"] * len(NUMBERS)
+    files = [results.write(tmp_path / f"x.{end}") for end in ("csv", "jsonl", "parquet", "arrow")]
+    columns = [
+        [row["numbered"] for row in json.loads(done.out)["rows"]],
+        results.column("numbered"),
+        results.means("numbered"),
+        [row["numbered"] for row in results.by_scenario()],
+        results.to_pandas()["numbered"].tolist(),
+        results.to_polars()["numbered"].to_list(),
+        pd.read_csv(files[0])["numbered"].tolist(),
+        pd.read_json(files[1], lines=True)["numbered"].tolist(),
+        [json.loads(line)["numbered"] for line in files[1].read_text().splitlines()],
+        duckdb.read_json(str(files[1])).df()["numbered"].tolist(),
+        pd.read_parquet(files[2])["numbered"].tolist(),
+        pl.read_ipc(files[3])["numbered"].to_list(),
+    ]
+    for column in columns:
+        assert list(map(repr, map(float, column))) == list(map(repr, NUMBERS))
+    assert "nan" in repr(results)
+
+
+def test_one_failed_outcome_leaves_the_others_of_its_run():
+    outcomes = [agents_left, raising, half_broken, leaving]
+    (row,) = sweep(outcomes)
+    assert (row["agents_left"], row["better"], row["status"]) == (4, 1, "failed")
+    assert isnan(row["good"])
+    assert row["submitted"] > 0
+    for part in ("raising raised", "returned <object>", "\\ud800", "leaving raised SystemExit"):
+        assert part in row["error"]
 
 
 def test_an_outcome_named_twice_is_computed_once():
@@ -104,7 +166,7 @@ def test_the_error_of_an_outcome_is_short():
 
 def test_an_integer_beyond_the_largest_double_is_no_outcome():
     (row,) = sweep(vast)
-    assert "returned an integer of 1024 bits; expected a finite number" in row["error"]
+    assert "returned an integer of 1024 bits; expected a number" in row["error"]
     results = sweep(large)
     assert results.column("large") == [(1 << 1023) - 1]
     assert results.means("large") == [float((1 << 1023) - 1)]

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from placet.lab import run_scenarios
-from placet.scenarios import with_values
 from placet.sweeps.errors import LabError
 from placet.sweeps.on_ray.staging import stage
 from placet.sweeps.plan import plan_sweep
 from tests.sweeps.sweeping import InlineExecutor, short_town
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +213,7 @@ def test_modules_of_the_current_folder_travel_and_installed_ones_are_compared(
     )
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "map.txt").write_text("map")
-    town = with_values(short_town(), {"agents.folk.policy": "travelling.policy:Stander"})
+    town = short_town().with_values({"agents.folk.policy": "travelling.policy:Stander"})
     staged = stage(plan_sweep([town]), [Path("data")])
     wanted = {"travelling/__init__.py", "travelling/steps.py", "travelling/policy.py"}
     assert {*wanted, "data/map.txt"} <= staged.files.keys()

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from placet.lab import run_scenarios
-from placet.scenarios import with_values
 from placet.sweeps import half_run
 from placet.sweeps import study as study_module
 from placet.sweeps.errors import LabError
@@ -61,7 +60,7 @@ def test_a_thread_that_lives_on_has_the_files_of_one_sweep_at_most(tmp_path):
 
 def test_a_failed_run_leaves_no_count_open(tmp_path, monkeypatch):
     monkeypatch.setattr(half_run, "WORTH_S", 0.0)
-    town = with_values(short_town(), {"agents.folk.policy": f"{__name__}:Failing", "ticks": 3})
+    town = short_town().with_values({"agents.folk.policy": f"{__name__}:Failing", "ticks": 3})
     (row,) = run_scenarios(town, executor=InlineExecutor(), to=tmp_path, logs="failed")
     assert "at the second tick" in row["error"]
     assert list((tmp_path / "logs").glob("*.counts"))

@@ -10,7 +10,6 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from placet.lab import run_scenarios
-from placet.scenarios import product, with_values
 from placet.sweeps import half_run
 from placet.sweeps.errors import LabError
 from tests.sweeps import killing
@@ -26,7 +25,7 @@ def marks(tmp_path, monkeypatch):
 
 
 def test_a_run_that_kills_its_worker_is_marked_and_the_others_finish(tmp_path):
-    towns = product(short_town(), max_step=[0.5, 1])
+    towns = short_town().product(max_step=[0.5, 1])
     healthy = run_scenarios(towns, replications=5, outcome=agents_left, jobs=2, to=tmp_path / "a")
     assert healthy.failed == []
     results = run_scenarios(towns[:1], seeds=[1], outcome=killing.die, jobs=2, to=tmp_path / "b")
@@ -82,7 +81,7 @@ def test_a_sweep_that_is_killed_repeats_no_finished_run(tmp_path, marks):
 def test_a_half_done_run_is_resumed_from_its_log(tmp_path, monkeypatch):
     """Kill a run of some seconds, and see it resume with the counts of an undisturbed run."""
     monkeypatch.setattr(half_run, "WORTH_S", 0.0)
-    scenario = with_values(killing.town(), ticks=30)
+    scenario = killing.town().with_values(ticks=30)
     study = tmp_path / "study"
     whole = run_scenarios(scenario, seeds=[5], executor=InlineExecutor(), to=tmp_path / "whole")
 
@@ -139,9 +138,8 @@ def test_a_damaged_log_of_a_half_done_run_starts_anew(tmp_path):
 SCRIPT = """
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from placet.lab import run_scenarios
-from placet.scenarios import load, with_values
-town = with_values(load("town").with_agents(4), ticks=2)
+from placet.lab import Scenario, run_scenarios
+town = Scenario.load("town").with_agents(4).with_values(ticks=2)
 print(len(run_scenarios(town, replications=3, {pool})))
 """
 

@@ -24,7 +24,7 @@ from placet.bench.stepping import KernelStep, SimulationStep, Stepper, scenario_
 from placet.bench.workloads import SIDE, Load, Scale, Shape, make_config
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.orchestrator import Orchestrator
-from placet.scenarios.loader import load
+from placet.scenarios import Scenario
 from placet.scenarios.simulation import Simulation
 from placet.schemas.codec import Json
 
@@ -168,7 +168,7 @@ def simulation_of(agents: int) -> Simulation:
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
         file = Path(folder) / "step.toml"
         file.write_text(scenario_text(agents, POLICY), encoding="utf-8")
-        return Simulation(load(file))
+        return Simulation(Scenario.load(file))
 
 
 def town_seconds(arguments: Sequence[str] = ()) -> float:

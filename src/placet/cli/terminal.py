@@ -12,7 +12,7 @@ import typer
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.printable import printable, printable_json
+from placet.schemas.printable import escaped_json, printable, printable_json
 
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON document and nothing else.")
@@ -47,6 +47,11 @@ def say(text: str = "", color: str | None = None) -> None:
 def say_json(value: Json) -> None:
     """Print a command's result as one JSON document."""
     sys.stdout.write(redact(printable_json(value)) + "\n")
+
+
+def say_json_text(text: str) -> None:
+    """Print a result that is JSON text on one line already."""
+    sys.stdout.write(redact(escaped_json(text)) + "\n")
 
 
 def notify(text: str) -> None:

@@ -54,7 +54,7 @@ from placet.kernel.rollback import Marks, RollbackMark
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State, WorldState
 from placet.schemas.batch import RELEASED, CheckedBatch
-from placet.schemas.codec import Json, canonical, from_canonical
+from placet.schemas.codec import Json, canonical, from_canonical, without_numpy
 from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.errors import IntentError, RollbackError, StoreError, error_of
@@ -422,6 +422,7 @@ class Kernel:
         Raises:
             ValueError: `dt` is negative or not finite.
         """
+        dt = without_numpy(dt)
         if not 0 <= dt < _SECONDS_MAX:
             raise ValueError(f"dt must be a finite number of seconds >= 0, got {dt!r}")
         now_ns = self._context.now_ns + round(dt * SECOND_NS)
@@ -841,6 +842,8 @@ class Kernel:
         latest = self._context.now_ns
         if now is None:
             return latest
+        if type(now) is not float:
+            now = without_numpy(now)
         if not -_SECONDS_MAX < now < _SECONDS_MAX:
             raise ValueError(f"now must be seconds below {_SECONDS_MAX:g}, got {now!r}")
         return max(latest, round(now * SECOND_NS))

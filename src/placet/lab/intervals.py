@@ -1,7 +1,7 @@
 """Confidence intervals: of a proportion, and of the mean of paired differences."""
 
-from collections.abc import Sequence
-from math import atan, cos, pi, sin, sqrt
+from collections.abc import Iterable, Sequence
+from math import atan, cos, isfinite, pi, sin, sqrt
 from statistics import NormalDist, mean, stdev
 from typing import Final, NamedTuple
 
@@ -13,6 +13,21 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+def is_finite(value: object) -> bool:
+    """Return whether a cell of a table is a number, and neither NaN nor infinite."""
+    return isinstance(value, int | float) and isfinite(value)
+
+
+def not_finite(values: Iterable[object]) -> int:
+    """Return how many of the cells of a column are NaN or infinite."""
+    return sum(isinstance(value, float) and not isfinite(value) for value in values)
+
+
+def left_out_note(count: int) -> str:
+    """Return a clause about the values that a figure leaves out; empty if there is none."""
+    return f"; {count} not finite, left out" if count else ""
 
 
 def wilson(hits: int, count: int, level: float = LEVEL) -> Interval:

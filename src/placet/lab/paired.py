@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from placet.lab.intervals import mean_interval
-from placet.scenarios.variants import full_key
+from placet.lab.intervals import is_finite, mean_interval, not_finite
+from placet.scenarios.scenario import full_key
 from placet.schemas.codec import Json, canonical
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.name_suggestions import did_you_mean
@@ -37,6 +37,7 @@ class PairedDifference(NamedTuple):
         difference: Mean of the differences, `value` minus `baseline`.
         low: Lower end of Student's t interval of the mean difference, at 95 %.
         high: Upper end.
+        not_finite: Number of further pairs that are left out, because a value is NaN or infinite.
     """
 
     option: str
@@ -49,6 +50,7 @@ class PairedDifference(NamedTuple):
     difference: float
     low: float
     high: float
+    not_finite: int = 0
 
     @property
     def is_clear(self) -> bool:
@@ -83,7 +85,7 @@ def paired_differences(
 
     Returns:
         One difference for each other value and measure. A value without a number (a failed run)
-        leaves its pair out.
+        leaves its pair out; pairs with NaN or an infinity are left out and counted.
 
     Raises:
         LabError: A column is missing, the option has one value, a pair has several runs, or fewer
@@ -120,18 +122,18 @@ def _difference(
     runs: Mapping[_Key, Mapping[str, Any]], compared: tuple[str, Json, Json], measure: str
 ) -> PairedDifference:
     option, base, value = compared
-    pairs = [
+    found = [
         (run[measure], other[measure])
         for (key, of_option), run in runs.items()
-        if of_option == canonical(base)
-        and (other := runs.get((key, canonical(value)))) is not None
-        and _is_number(run[measure])
-        and _is_number(other[measure])
+        if of_option == canonical(base) and (other := runs.get((key, canonical(value)))) is not None
     ]
+    pairs = [pair for pair in found if all(map(is_finite, pair))]
+    left_out = sum(not_finite(pair) > 0 for pair in found)
     if len(pairs) < 2:  # noqa: PLR2004  # one difference has no interval
         raise LabError(
             f"{option} = {base!r} and {value!r} have {len(pairs)} pairs of runs with a number in "
-            f"{measure!r}: an interval needs two at least; run the sweep with more seeds"
+            f"{measure!r}, and {left_out} more with NaN or an infinity: an interval needs two at "
+            "least; run the sweep with more seeds"
         )
     differences = [float(after) - float(before) for before, after in pairs]
     low, high = mean_interval(differences)
@@ -146,6 +148,7 @@ def _difference(
         mean(differences),
         low,
         high,
+        left_out,
     )
 
 
@@ -167,7 +170,7 @@ def _by_pair(
 
 def _measures(rows: Sequence[Mapping[str, Any]], keys: set[str]) -> list[str]:
     names = dict.fromkeys(name for row in rows for name in row if name not in keys)
-    measures = [name for name in names if any(_is_number(row.get(name)) for row in rows)]
+    measures = [name for name in names if any(is_finite(row.get(name)) for row in rows)]
     if not measures:
         raise LabError(f"the results have no column of numbers besides {', '.join(sorted(keys))}")
     return measures
@@ -193,7 +196,3 @@ def _require_column(rows: Sequence[Mapping[str, Any]], name: str) -> None:
         raise LabError(f"the results have no column {name!r}; {hint}")
     if missing:
         raise LabError(f"{missing} of {len(rows)} rows of the results have no column {name!r}")
-
-
-def _is_number(value: Any) -> bool:  # noqa: ANN401  # a cell of any table
-    return isinstance(value, int | float) and value == value  # noqa: PLR0124  # not NaN

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from placet.scenarios.scenario import Collect, Scenario, ScenarioError
+from placet.scenarios.scenario import Scenario
+from placet.scenarios.values import Collect, ScenarioError
 from placet.tables.collector import Collector
 from placet.tables.parts import CollectError
 

@@ -11,9 +11,8 @@ from placet.actors.ports import EventLog
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import RecordedWorld
-from placet.scenarios.scenario import Scenario
+from placet.scenarios.scenario import Scenario, leaves_of
 from placet.scenarios.ticks import tick_ns_of
-from placet.scenarios.variants import leaves_of
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import Registered, Tick
 from placet.stores.snapshots.recovery import decode, recover

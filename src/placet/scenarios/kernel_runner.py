@@ -20,7 +20,6 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.kernel_world import KernelWorld, delayed_interrupt
 from placet.scenarios.population import Population
 from placet.scenarios.report import RunReport
-from placet.scenarios.scenario import ScenarioError
 from placet.scenarios.scenario_agent import ScenarioAgent, propose_all
 from placet.scenarios.setup import (
     REGISTERED_TOGETHER,
@@ -28,6 +27,7 @@ from placet.scenarios.setup import (
     completed_ticks,
     registration_error,
 )
+from placet.scenarios.values import ScenarioError
 from placet.schemas.errors import PlacetError
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict

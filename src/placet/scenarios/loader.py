@@ -1,41 +1,24 @@
-"""Load a scenario from a TOML file and command-line overrides, and validate it.
+"""Reads the table of a scenario from a TOML file, and replaces values in it by dotted keys.
 
 Every error names the file, the key, the expected and the given value, and the remedy.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from inspect import signature
 from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
-
-from placet.kernel.plugin.domain import Domain
-from placet.kernel.plugin.known_names import QUOTA_KEYS
-from placet.plugins.domains import make_domain
-from placet.scenarios.policies import find_policy
-from placet.scenarios.scenario import AgentCohort, Collect, ObjectSort, Scenario, ScenarioError
+from placet.scenarios.values import AgentCohort, ObjectSort, ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.documents import DocumentError, DocumentTooLarge, parse_toml
-from placet.schemas.errors import DomainError
 from placet.schemas.name_suggestions import did_you_mean, nearest
-from placet.schemas.names import path_part_fault
 from placet.stores.documents import read_document
 
-_ENTRIES: Final[Mapping[str | int, type]] = {"agents": AgentCohort, "objects": ObjectSort}
+ENTRIES: Final[Mapping[str | int, type]] = {"agents": AgentCohort, "objects": ObjectSort}
 """Tables of a scenario whose keys are names of entries."""
 
-_TABLES: Final[Mapping[str | int, type]] = {**_ENTRIES, "collect": Collect}
-_UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _ENDING: Final = ".toml"
 _BUNDLED: Final = "placet.scenarios.builtin"
-_TICK_S_MIN: Final = 1e-9
-_LASTS_S_MAX: Final = 4.6e9
-"""A kernel takes no later time: 2**62 nanoseconds, 146 years."""
 
 
 def bundled() -> tuple[str, ...]:
@@ -44,140 +27,19 @@ def bundled() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING)))
 
 
-def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
-    """Load a bundled scenario by name, or any scenario by the path of its TOML file.
-
-    Args:
-        scenario: Name or path. A bundled name wins; write `./town` for a file of that name.
-        overrides: `key=value` with a dotted key and a TOML value, as in `agents.folk.count=20`.
+def read_table(scenario: str | Path) -> tuple[str, dict[str, Json]]:
+    """Return the origin of a scenario, for messages, and the table of its TOML file.
 
     Raises:
-        ScenarioError: The scenario does not exist, or is invalid.
+        ScenarioError: There is no such scenario, or it is not TOML.
     """
     source, text = _read(scenario)
     try:
-        raw = parse_toml(text)
+        return source, parse_toml(text)
     except DocumentTooLarge as error:
         raise ScenarioError(source, "", str(error)) from None
     except DocumentError as error:
         raise ScenarioError(source, "", f"this is not TOML: {error}") from None
-    for override in overrides:
-        _override(raw, override)
-    _require_name(source, raw.setdefault("name", Path(source).stem))
-    return from_values(source, raw)
-
-
-def _require_name(source: str, name: Json) -> None:
-    """Check the name of a scenario, which is that of its world and of the files beside its log.
-
-    Raises:
-        ScenarioError: The rule for names in paths refuses it.
-    """
-    fault = path_part_fault(name) if isinstance(name, str) else ""
-    if fault:
-        raise ScenarioError(source, "name", f"it {fault}")
-
-
-def from_values(source: str, raw: Mapping[str, Json]) -> Scenario:
-    """Return the scenario of a table of plain values, such as a TOML file.
-
-    Args:
-        source: Its origin, for messages: a file, or the bundled name.
-        raw: The table, with a key `name`.
-
-    Raises:
-        ScenarioError: It is invalid, or names a policy that does not exist.
-    """
-    scenario = build_scenario(source, raw)
-    require_policies(source, scenario)
-    return scenario
-
-
-def build_scenario(source: str, raw: Mapping[str, Json]) -> Scenario:
-    """Return the scenario of a table of plain values, without a look at its policies.
-
-    Raises:
-        ScenarioError: It is invalid.
-    """
-    try:
-        built = _scenario().validate_python(raw)
-    except ValidationError as error:
-        raise _scenario_error(source, min(error.errors(), key=_is_no_typo)) from None
-    _require_once(source, built)
-    return _checked(source, built)
-
-
-def as_text(scenario: Scenario) -> str:
-    """Return a scenario as JSON with all defaults, so that a run can be resumed from its log.
-
-    It is text and not an object, because the order of agents and objects is part of a scenario.
-    The default of `on_rule_error` is left out: a run without exceptions does not depend on it.
-    """
-    left_out = {"on_rule_error"} if scenario.on_rule_error == "raise" else None
-    return _scenario().dump_json(scenario, exclude=left_out).decode()
-
-
-def from_text(source: str, text: str) -> Scenario:
-    """Read a scenario that `as_text` wrote, without importing its policies or its domain.
-
-    Raises:
-        ScenarioError: The text is not a scenario of this release.
-    """
-    try:
-        scenario = _scenario().validate_json(text)
-    except ValidationError as error:
-        raise _scenario_error(source, error.errors()[0]) from None
-    return _checked(source, scenario)
-
-
-@cache
-def _scenario() -> TypeAdapter[Scenario]:
-    """Return the validator, built on first use: that takes 8 ms, and every command imports this."""
-    return TypeAdapter(Scenario)
-
-
-def open_domain(scenario: Scenario, make: Callable[..., Domain]) -> Domain:
-    """Create the domain of a scenario with the scenario's settings.
-
-    Args:
-        scenario: The scenario.
-        make: Class or factory of the domain; called with the settings as keywords.
-
-    Raises:
-        ScenarioError: The domain has no such setting, rejects its value, or raises.
-    """
-    settings = scenario.domain_settings()
-    known = [name for name in signature(make).parameters if name != "self"]
-    for name in settings:
-        if name not in known:
-            keys = [field.name for field in fields(Scenario)]
-            is_key = nearest(name, keys, 1) and not nearest(name, known, 1)
-            hint = did_you_mean(name, keys if is_key else known)
-            problem = f"domain {scenario.domain!r} has no such setting; {hint}"
-            raise ScenarioError(scenario.name, f"settings.{name}", problem)
-    try:
-        return make_domain(scenario.domain, make, settings)
-    except DomainError as error:
-        raise ScenarioError(scenario.name, "domain", str(error)) from error
-    except ValueError as error:
-        raise ScenarioError(scenario.name, "settings", str(error)) from error
-
-
-def require_kinds_of(scenario: Scenario, domain: Domain) -> None:
-    """Check that the quotas of a scenario and the permissions of its cohorts are kinds.
-
-    Raises:
-        ScenarioError: A name is no kind of the domain.
-    """
-    kinds = [kind.name for kind in domain.kinds]
-    named = [(f"quotas.{name}", name, (*kinds, *QUOTA_KEYS)) for name in scenario.quotas]
-    for cohort_name, cohort in scenario.agents.items():
-        key = f"agents.{cohort_name}.permissions"
-        named += [(key, name, (*kinds,)) for name in cohort.permissions or ()]
-    for key, name, known in named:
-        if name not in known:
-            problem = f"there is no kind {name!r}; {did_you_mean(name, known)}"
-            raise ScenarioError(scenario.name, key, problem)
 
 
 def _read(scenario: str | Path) -> tuple[str, bytes]:
@@ -212,15 +74,23 @@ def split_override(override: str) -> tuple[list[str], str]:
     return path, text
 
 
-def _override(raw: dict[str, Json], override: str) -> None:
+def override_value(raw: dict[str, Json], override: str, known: Sequence[str]) -> None:
+    """Replace one value of a scenario's table by an override `key=value`, in place.
+
+    Raises:
+        ScenarioError: It is not `key=value`, or no scenario has the key.
+    """
     path, text = split_override(override)
-    set_value(
-        raw, path, lambda before: parse_value(text.strip(), before), source=f"--set {override}"
-    )
+    source = f"--set {override}"
+    set_value(raw, path, lambda before: parse_value(text.strip(), before, source), source, known)
 
 
 def set_value(
-    raw: dict[str, Json], path: Sequence[str], make: Callable[[Json], Json], source: str
+    raw: dict[str, Json],
+    path: Sequence[str],
+    make: Callable[[Json], Json],
+    source: str,
+    known: Sequence[str],
 ) -> None:
     """Replace one value of a scenario's table, in place.
 
@@ -229,11 +99,12 @@ def set_value(
         path: Keys from the outermost table to the value; tables that are missing are made.
         make: Called with the value before, None if there was none; returns the value.
         source: Origin of the value, for messages.
+        known: The keys of a scenario.
 
     Raises:
         ScenarioError: No scenario has the key, or this one has no such agents or objects.
     """
-    _check_path(raw, path, source)
+    _check_path(raw, path, source, known)
     table = raw
     for step in path[:-1]:
         table = table.setdefault(step, {})
@@ -242,106 +113,43 @@ def set_value(
     table[path[-1]] = make(table.get(path[-1]))
 
 
-def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> None:
+def _check_path(
+    raw: Mapping[str, Json], path: Sequence[str], source: str, known: Sequence[str]
+) -> None:
     """Refuse keys that no scenario has, and `agents` and `objects` entries that this one lacks."""
-    known = [name.name for name in fields(Scenario)]
     if path[0] not in known:
         raise ScenarioError(
             source, "", f"a scenario has no key {path[0]!r}; {did_you_mean(path[0], known)}"
         )
     table = raw.get(path[0], {})
     names = list(table) if isinstance(table, dict) else []
-    if path[0] in _ENTRIES and (len(path) == 1 or path[1] not in names):
+    if path[0] in ENTRIES and (len(path) == 1 or path[1] not in names):
         name = path[1] if len(path) > 1 else ""
         problem = f"there is no entry {name!r} in {path[0]}; {did_you_mean(name, names)}"
         raise ScenarioError(source, "", problem)
 
 
-def parse_value(text: str, before: Json) -> Json:
-    """Parse a TOML value; invalid TOML is text, and a key that held text keeps text."""
+def parse_value(text: str, before: Json, source: str) -> Json:
+    """Parse a TOML value; invalid TOML is text, and a key that held text keeps text.
+
+    Args:
+        text: The value.
+        before: The value before; None if there was none.
+        source: Origin of the value, for messages.
+
+    Raises:
+        ScenarioError: The text is no TOML, and the value before is a number, true or false.
+    """
     if isinstance(before, str) and not text.startswith(('"', "'")):
         return text
     try:
         table = parse_toml(f"value = {text}")
     except DocumentTooLarge as error:
-        raise ScenarioError("the value of an override", "", str(error)) from None
+        raise ScenarioError(source, "", str(error)) from None
     except DocumentError:
+        if isinstance(before, bool | int | float):
+            kind = "true or false" if isinstance(before, bool) else "a number"
+            problem = f"expected {kind} as before, {before!r}, got {text!r}; quote it for a text"
+            raise ScenarioError(source, "", problem) from None
         return text
     return table["value"] if len(table) == 1 else text
-
-
-def _is_no_typo(detail: ErrorDetails) -> bool:
-    """Sort key: unknown keys first, because a misspelled key also makes another key missing."""
-    return detail["type"] not in _UNKNOWN
-
-
-def _scenario_error(source: str, detail: ErrorDetails) -> ScenarioError:
-    place = detail["loc"]
-    key = ".".join(str(step) for step in place)
-    if detail["type"] in _UNKNOWN:
-        known = [name.name for name in fields(_TABLES.get(place[0], Scenario))]
-        return ScenarioError(
-            source, key, f"there is no such key; {did_you_mean(str(place[-1]), known)}"
-        )
-    if detail["type"] in {"missing", "missing_argument"}:
-        return ScenarioError(source, key, "is missing; add it to the file")
-    message = detail["msg"][:1].lower() + detail["msg"][1:]
-    return ScenarioError(source, key, f"{message}, got {detail['input']!r}")
-
-
-def require_policies(source: str, scenario: Scenario) -> None:
-    """Check that the policies of a scenario exist. Policies outside the package are imported.
-
-    Raises:
-        ScenarioError: A policy does not exist or cannot be imported.
-    """
-    for name, cohort in scenario.agents.items():
-        try:
-            find_policy(cohort.policy)
-        except LookupError as error:
-            raise ScenarioError(source, f"agents.{name}.policy", str(error.args[0])) from None
-
-
-def _require_once(source: str, scenario: Scenario) -> None:
-    """Refuse a value that the file sets in two places, because one would be ignored silently."""
-    duplicates = []
-    if scenario.objects and "objects" in scenario.settings:
-        duplicates.append(("settings.objects", "objects"))
-    for name, cohort in scenario.agents.items():
-        if cohort.area is not None and "position" in cohort.attributes:
-            duplicates.append((f"agents.{name}.attributes.position", f"agents.{name}.area"))
-    for name, objects in scenario.objects.items():
-        if "position" in objects.fields:
-            duplicates.append((f"objects.{name}.fields.position", f"objects.{name}.area"))
-    for key, other in duplicates:
-        raise ScenarioError(source, key, f"{other!r} sets the same value; remove one of the two")
-
-
-def _checked(source: str, scenario: Scenario) -> Scenario:
-    _check_time(source, scenario)
-    for name, cohort in scenario.agents.items():
-        _check_area(source, f"agents.{name}.area", cohort.area)
-    for name, objects in scenario.objects.items():
-        _check_area(source, f"objects.{name}.area", objects.area)
-    return scenario
-
-
-def _check_time(source: str, scenario: Scenario) -> None:
-    """Check that a tick is at least 1 ns, and that the last tick is within the kernel's range."""
-    lasts_s = max(scenario.ticks, 1) * scenario.tick_s
-    if not (scenario.tick_s >= _TICK_S_MIN and lasts_s <= _LASTS_S_MAX):
-        raise ScenarioError(
-            source,
-            "tick_s",
-            f"must be {_TICK_S_MIN:g} s at least, and all {scenario.ticks} ticks {_LASTS_S_MAX:g} "
-            f"s at most, got {scenario.tick_s!r}",
-        )
-
-
-def _check_area(source: str, key: str, area: Sequence[Sequence[float]] | None) -> None:
-    if area is None:
-        return
-    low, high = area
-    if len(low) != len(high) or any(a > b for a, b in zip(low, high, strict=True)):
-        problem = f"must be two corners, the lowest first, got {[list(low), list(high)]}"
-        raise ScenarioError(source, key, problem)

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
 from placet.plugins.domains import import_from_here
-from placet.scenarios.scenario import Member, Scenario, ScenarioError
+from placet.scenarios.values import AgentCohort, Member, ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 from placet.schemas.name_suggestions import did_you_mean
@@ -50,10 +50,23 @@ class ScriptedPolicy(Protocol):
         """
 
 
+class Cohorts(Protocol):
+    """The part of a `Scenario` that is read here: the module of the class imports this one."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the scenario."""
+
+    @property
+    def agents(self) -> Mapping[str, AgentCohort]:
+        """Return the cohorts, by name."""
+
+
 _FACTORY_ARGUMENTS: Final = 3
 """A factory takes a member, the scenario, and an intent factory."""
 
-PolicyFactory: TypeAlias = Callable[[Member, Scenario, IntentFactory], ScriptedPolicy]
+PolicyFactory: TypeAlias = Callable[[Member, Any, IntentFactory], ScriptedPolicy]
+"""Called with the agent, its `Scenario`, whose module imports this one, and an intent factory."""
 
 AnyPolicy: TypeAlias = "str | PolicyFactory | Callable[..., Iterable[Mapping[str, Json]]]"
 """A policy as users give it: a name, a function of a view and perhaps of an intent factory, or a
@@ -92,6 +105,24 @@ def find_policy(name: str) -> PolicyFactory:
     return factory_of(policy)
 
 
+def policies_of(source: str, cohorts: Mapping[str, AgentCohort]) -> dict[str, PolicyFactory]:
+    """Return the factory of the policies of each cohort.
+
+    Policies outside the package are imported.
+
+    Raises:
+        ScenarioError: A policy does not exist, or cannot be imported.
+    """
+    policies = {}
+    for name, cohort in cohorts.items():
+        try:
+            policies[name] = find_policy(cohort.policy)
+        except LookupError as error:
+            key = f"agents.{name}.policy"
+            raise ScenarioError(source, key, str(error.args[0])) from None
+    return policies
+
+
 def factory_of(policy: AnyPolicy) -> PolicyFactory:
     """Return the factory that makes the policy of each agent.
 
@@ -126,7 +157,7 @@ def factory_of(policy: AnyPolicy) -> PolicyFactory:
             )
 
 
-def require_no_options(name: str, member: Member, scenario: Scenario) -> None:
+def require_no_options(name: str, member: Member, scenario: Cohorts) -> None:
     """Check that a cohort has no options for a policy that reads none.
 
     Raises:
@@ -144,7 +175,7 @@ def require_no_options(name: str, member: Member, scenario: Scenario) -> None:
 def _without_options(name: str, make: Callable[[IntentFactory], ScriptedPolicy]) -> PolicyFactory:
     """Return a factory of policies that read no options of their cohort."""
 
-    def factory(member: Member, scenario: Scenario, intent: IntentFactory) -> ScriptedPolicy:
+    def factory(member: Member, scenario: Cohorts, intent: IntentFactory) -> ScriptedPolicy:
         require_no_options(name, member, scenario)
         return make(intent)
 
@@ -194,8 +225,3 @@ class _FunctionPolicy:
     def propose(self, view: View) -> Iterable[Intent]:
         """Return the batch of the function."""
         return self._think(view, self._intent)
-
-
-def make_policy(member: Member, scenario: Scenario, intent: IntentFactory) -> ScriptedPolicy:
-    """Create the policy of one agent, which builds its intents with `intent`."""
-    return find_policy(scenario.agents[member.cohort].policy)(member, scenario, intent)

@@ -14,8 +14,9 @@ from typing import Final
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Agent, Ledger
 from placet.scenarios.policies import PolicyFactory
-from placet.scenarios.scenario import Member, Scenario, ScenarioError
+from placet.scenarios.scenario import Scenario
 from placet.scenarios.scenario_agent import ScenarioAgent
+from placet.scenarios.values import Member, ScenarioError
 from placet.schemas.intent import Intent
 from placet.schemas.name_suggestions import nearest
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 
 from placet.actors.ports import EventLog
-from placet.scenarios.loader import from_text
-from placet.scenarios.scenario import Scenario
+from placet.scenarios.scenario import Scenario, from_text
 from placet.scenarios.setup import ORIGIN
 from placet.scenarios.ticks import tick_ns_of, unstepped_ticks
 from placet.schemas.log.record import Header, Record

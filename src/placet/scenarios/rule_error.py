@@ -1,7 +1,7 @@
 """The error of a run that ends because its domain raised."""
 
 from placet.kernel.gate.domain_rules import DomainRules
-from placet.scenarios.scenario import ScenarioError
+from placet.scenarios.values import ScenarioError
 from placet.schemas.errors import describe_error
 
 

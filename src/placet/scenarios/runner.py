@@ -24,10 +24,11 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.scenarios.population import Population
 from placet.scenarios.report import RunReport
 from placet.scenarios.rule_error import rule_error_of
-from placet.scenarios.scenario import Member, Scenario
+from placet.scenarios.scenario import Scenario
 from placet.scenarios.scenario_agent import ScenarioAgent, propose_all
 from placet.scenarios.setup import REGISTERED_TOGETHER, RunSetup, prepare, registration_error
 from placet.scenarios.ticks import ticks_at, unstepped_ticks
+from placet.scenarios.values import Member
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import PermissionDeniedError, PlacetError, StoreError
 from placet.stores.snapshots.writer import EVERY_SEQS

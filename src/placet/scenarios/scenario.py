@@ -1,129 +1,61 @@
-"""Scenario values: which agents take part, with which attributes and settings, for how long.
+"""`Scenario`: a world to run, read from TOML, changed by dotted keys, and checked as a whole.
+
+    values (parts), loader (TOML, overrides), policies, samples (tables of values) < scenario
 
 A scenario is an immutable value. Random values, such as the agents' first positions, are
 drawn from its seed by name, so adding an agent does not move the others.
+
+A dotted key is that of `--set`: `settings.max_step`, `agents.folk.count`, `ticks`. A key without a
+dot that is no key of a scenario is a setting of the domain, so `max_step` is `settings.max_step`.
 """
 
-import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Final, TypeAlias
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, partial
+from itertools import product as cartesian_product
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from placet.actors.admission.queue import Backpressure
 from placet.actors.admission.time_scaled_queue import FACTOR_MIN, WAIT_MS
 from placet.kernel.prng import random_unit
 from placet.runtime.config import ClockName
-from placet.schemas.codec import Json
-from placet.schemas.config import OnRuleError, Quota
-from placet.schemas.errors import PlacetError
-from placet.schemas.json_value import to_json_value
+from placet.scenarios.loader import ENTRIES, override_value, read_table, set_value
+from placet.scenarios.policies import policies_of
+from placet.scenarios.samples import SCENARIO_COLUMN, axis_values, plain_like, rows_of
+from placet.scenarios.values import (
+    AgentCohort,
+    Area,
+    Collect,
+    Member,
+    ObjectSort,
+    QuotaTable,
+    ScenarioError,
+    Table,
+    ids_of,
+)
+from placet.schemas.codec import Json, without_numpy
+from placet.schemas.config import OnRuleError
 from placet.schemas.keywords import explain_keywords
-from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_MAX
+from placet.schemas.limits import (
+    SCENARIO_AGENTS_MAX,
+    SCENARIO_TICKS_MAX,
+    SEED_MAX,
+    SWEEP_RUNS_MAX,
+)
+from placet.schemas.name_suggestions import did_you_mean
+from placet.schemas.names import path_part_fault
 
-
-def _checked_quota(quota: dict[str, Json]) -> dict[str, Json]:
-    Quota.of(quota)
-    return quota
-
-
-def _checked_table(table: Mapping[str, Json]) -> Mapping[str, Json]:
-    to_json_value(table, _DEPTH_MAX, sys.maxsize)
-    return table
-
-
-_DEPTH_MAX: Final = 64
-_Table = Annotated[Mapping[str, Json], AfterValidator(_checked_table)]
-"""Plain JSON, because the log stores the scenario as JSON: a date or a NaN would change."""
-_Count = Annotated[int, Field(strict=True, ge=0, le=SCENARIO_AGENTS_MAX)]
-_Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-_Corner = Annotated[tuple[_Number, ...], Field(min_length=2, max_length=3)]
-_Quota = Annotated[dict[str, Json], AfterValidator(_checked_quota)]
-Area: TypeAlias = Annotated[tuple[_Corner, ...], Field(min_length=2, max_length=2)]
-"""Two corners, lowest first; positions are drawn uniformly between them."""
-
-
-class ScenarioError(PlacetError, ValueError):
-    """A scenario cannot be used.
-
-    Attributes:
-        source: The file, or the bundled name.
-        key: Dotted path of the invalid value; empty where the whole file is invalid.
-    """
-
-    def __init__(self, source: str, key: str, problem: str) -> None:
-        super().__init__(": ".join(part for part in (source, key, problem) if part))
-        self.source = source
-        self.key = key
-
-
-@explain_keywords
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentCohort:
-    """Agents of a scenario with the same policy, attributes and permissions.
-
-    Attributes:
-        count: Number of agents; their ids are `<cohort>_1`, `<cohort>_2`, ...
-        policy: Name of a bundled policy, or `module:attribute`.
-        area: Where they start; None leaves it to the domain.
-        attributes: Further keywords of `register_agent`.
-        permissions: Kinds that they may use; None is all.
-        options: Options of the policy.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    count: _Count
-    policy: str
-    area: Area | None = None
-    attributes: _Table = field(default_factory=dict)
-    permissions: tuple[str, ...] | None = None
-    options: _Table = field(default_factory=dict)
-
-
-@explain_keywords
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectSort:
-    """Objects of one sort, with ids `<sort>_1`, `<sort>_2`, ..., placed at random in `area`."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    count: _Count
-    area: Area
-    fields: _Table = field(default_factory=dict)
-
-
-@explain_keywords
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collect:
-    """The rows that a run collects while it runs (`placet.lab.Collector`).
-
-    Attributes:
-        every: Ticks between two rows.
-        ends: Take rows of the beginning and of the last tick too; None: if `every` is above 1.
-        agents: Fields of the agents: `position`, or `world.agents/position` with its collection.
-        refusals: Collect each refusal.
-        world: Name of a column -> `module:function` of the state.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    every: Annotated[int, Field(strict=True, ge=1)] = 1
-    ends: bool | None = None
-    agents: tuple[str, ...] = ()
-    refusals: bool = False
-    world: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One agent of a scenario: its id, its cohort, and the keywords of its registration."""
-
-    agent_id: str
-    cohort: str
-    attributes: Mapping[str, Json]
-    permissions: frozenset[str] | None
+_TABLES: Final[Mapping[str | int, type]] = {**ENTRIES, "collect": Collect}
+_UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+_TICK_S_MIN: Final = 1e-9
+_LASTS_S_MAX: Final = 4.6e9
+"""A kernel takes no later time: 2**62 nanoseconds, 146 years."""
 
 
 @explain_keywords
@@ -162,8 +94,8 @@ class Scenario:
     seed: Annotated[int, Field(strict=True, ge=0, le=SEED_MAX)] = 0
     ticks: Annotated[int, Field(strict=True, ge=0, le=SCENARIO_TICKS_MAX)]
     tick_s: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
-    settings: _Table = field(default_factory=dict)
-    quotas: Mapping[str, _Quota] = field(default_factory=dict)
+    settings: Table = field(default_factory=dict)
+    quotas: Mapping[str, QuotaTable] = field(default_factory=dict)
     staleness_threshold: Annotated[int, Field(strict=True, ge=0)] | None = None
     clock: ClockName = "stepped"
     backpressure: Backpressure = "reject"
@@ -173,6 +105,88 @@ class Scenario:
     agents: Mapping[str, AgentCohort]
     objects: Mapping[str, ObjectSort] = field(default_factory=dict)
     collect: Collect | None = None
+
+    @classmethod
+    def load(cls, scenario: str | Path, *, overrides: Iterable[str] = ()) -> "Scenario":
+        """Load a bundled scenario by name, or any scenario by the path of its TOML file.
+
+        Args:
+            scenario: Name or path. A bundled name wins; write `./town` for a file of that name.
+            overrides: `key=value` with a dotted key and a TOML value: `agents.folk.count=20`.
+
+        Raises:
+            ScenarioError: The scenario does not exist, or is invalid.
+        """
+        source, raw = read_table(scenario)
+        for override in overrides:
+            override_value(raw, override, _keys())
+        _require_name(source, raw.setdefault("name", Path(source).stem))
+        return from_values(source, raw)
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        samples: Any,  # noqa: ANN401  # of any library
+        *,
+        base: "Scenario | str | Path | None" = None,
+    ) -> "list[Scenario]":
+        """Return a scenario for each row of a table of values.
+
+        Args:
+            samples: A data frame of pandas or polars, an Arrow table, or a list of mappings. Its
+                columns are dotted keys, as in `product`; a column `scenario` holds the name or
+                path of each row's scenario.
+            base: The scenario, its name or its path; None if `samples` has a column `scenario`.
+
+        Raises:
+            ScenarioError: A row has no scenario, a key does not exist, or a value is invalid.
+            TypeError: `samples` is no table.
+        """
+        start = base if base is None or isinstance(base, Scenario) else cls.load(base)
+        loaded: dict[str, Scenario] = {}
+        return [
+            _scenario_of_row(number, dict(row), start, loaded)
+            for number, row in enumerate(rows_of(samples))
+        ]
+
+    def with_values(
+        self, values: Mapping[str, Json] | None = None, /, **settings: Json
+    ) -> "Scenario":
+        """Return the scenario with other values at dotted keys, such as `agents.folk.count`.
+
+        A name without a dot that is no key of a scenario is a setting of its domain.
+
+        Raises:
+            ScenarioError: A key does not exist, or a value is invalid.
+        """
+        raw: dict[str, Json] = json.loads(as_text(self))
+        for key, value in {**(values or {}), **settings}.items():
+            path = full_key(key).split(".")
+            set_value(raw, path, partial(plain_like, value), self.name, _keys())
+        return replace(from_values(self.name, raw), name=self.name)
+
+    def product(
+        self, axes: Mapping[str, Iterable[Json]] | None = None, /, **settings: Iterable[Json]
+    ) -> "list[Scenario]":
+        """Return a scenario for each combination of values; the last key changes fastest.
+
+        Args:
+            axes: Dotted keys, such as `agents.folk.count`, and the values of each.
+            settings: The same for keys without a dot: `max_step=[0.5, 1]`, `ticks=[10, 100]`.
+
+        Raises:
+            ScenarioError: A key does not exist, has no values, a value is invalid, or there are too
+                many combinations.
+        """
+        given = {**(axes or {}), **settings}
+        columns = {full_key(key): axis_values(self.name, key, v) for key, v in given.items()}
+        count = prod(map(len, columns.values()))
+        if count > SWEEP_RUNS_MAX:
+            keys = ", ".join(columns)
+            problem = f"{count} combinations of values, expected at most {SWEEP_RUNS_MAX}"
+            raise ScenarioError(self.name, keys, problem)
+        combinations = cartesian_product(*columns.values())
+        return [self.with_values(dict(zip(columns, row, strict=True))) for row in combinations]
 
     @property
     def agents_count(self) -> int:
@@ -189,6 +203,7 @@ class Scenario:
 
         Source: the largest-remainder method (Hamilton); ties go to the cohort that stands first.
         """
+        count = without_numpy(count)
         if type(count) is not int or not 0 <= count <= SCENARIO_AGENTS_MAX:
             problem = f"expected 0 to {SCENARIO_AGENTS_MAX} agents, got {count!r}"
             raise ScenarioError(self.name, "agents", problem)
@@ -243,6 +258,188 @@ class Scenario:
         ]
 
 
-def ids_of(name: str, count: int) -> Iterator[str]:
-    """Yield the ids of the members of a cohort, or of the objects of a sort."""
-    return (f"{name}_{number}" for number in range(1, count + 1))
+def _scenario_of_row(
+    number: int,
+    values: dict[str, Json],
+    base: Scenario | None,
+    loaded: dict[str, Scenario],
+) -> Scenario:
+    """Return the scenario of a row of values; `loaded` keeps the scenarios that rows name."""
+    name = values.pop(SCENARIO_COLUMN, None)
+    if name is not None:
+        if str(name) not in loaded:
+            loaded[str(name)] = Scenario.load(str(name))
+        return loaded[str(name)].with_values(values)
+    if base is None:
+        problem = (
+            f"expected a column {SCENARIO_COLUMN!r}, or a scenario to start from: "
+            'from_dataframe(samples, base="town"); the row has '
+            f"{', '.join(map(str, values)) or 'no columns'}"
+        )
+        raise ScenarioError(f"row {number} of the data frame", "", problem)
+    return base.with_values(values)
+
+
+def _keys() -> tuple[str, ...]:
+    """Return the keys of a scenario."""
+    return tuple(each.name for each in fields(Scenario))
+
+
+def _require_name(source: str, name: Json) -> None:
+    """Check the name of a scenario, which is that of its world and of the files beside its log.
+
+    Raises:
+        ScenarioError: The rule for names in paths refuses it.
+    """
+    fault = path_part_fault(name) if isinstance(name, str) else ""
+    if fault:
+        raise ScenarioError(source, "name", f"it {fault}")
+
+
+def from_values(source: str, raw: Mapping[str, Json]) -> Scenario:
+    """Return the scenario of a table of plain values, such as a TOML file.
+
+    Args:
+        source: Its origin, for messages: a file, or the bundled name.
+        raw: The table, with a key `name`.
+
+    Raises:
+        ScenarioError: It is invalid, or names a policy that does not exist.
+    """
+    scenario = build_scenario(source, raw)
+    policies_of(source, scenario.agents)
+    return scenario
+
+
+def build_scenario(source: str, raw: Mapping[str, Json]) -> Scenario:
+    """Return the scenario of a table of plain values, without a look at its policies.
+
+    Raises:
+        ScenarioError: It is invalid.
+    """
+    try:
+        built = _scenario().validate_python(without_numpy(dict(raw)))
+    except ValidationError as error:
+        raise _scenario_error(source, min(error.errors(), key=_is_no_typo)) from None
+    _require_once(source, built)
+    return _checked(source, built)
+
+
+def as_text(scenario: Scenario) -> str:
+    """Return a scenario as JSON with all defaults, so that a run can be resumed from its log.
+
+    It is text and not an object, because the order of agents and objects is part of a scenario.
+    The default of `on_rule_error` is left out: a run without exceptions does not depend on it.
+    """
+    left_out = {"on_rule_error"} if scenario.on_rule_error == "raise" else None
+    return _scenario().dump_json(scenario, exclude=left_out).decode()
+
+
+def from_text(source: str, text: str) -> Scenario:
+    """Read a scenario that `as_text` wrote, without importing its policies or its domain.
+
+    Raises:
+        ScenarioError: The text is not a scenario of this release.
+    """
+    try:
+        scenario = _scenario().validate_json(text)
+    except ValidationError as error:
+        raise _scenario_error(source, error.errors()[0]) from None
+    return _checked(source, scenario)
+
+
+@cache
+def _scenario() -> TypeAdapter[Scenario]:
+    """Return the validator, built on first use: that takes 8 ms, and every command imports this."""
+    return TypeAdapter(Scenario)
+
+
+def full_key(key: str) -> str:
+    """Return a dotted key; a name without a dot that no scenario has is a setting."""
+    is_own = "." in key or key in _keys()
+    return key if is_own else f"settings.{key}"
+
+
+def leaves_of(scenario: Scenario) -> dict[str, Json]:
+    """Return the values of a scenario by dotted key, without its name, title and seed.
+
+    A list, and a table without keys, is one value.
+    """
+    leaves: dict[str, Json] = {}
+    raw: dict[str, Json] = json.loads(as_text(scenario))
+    for key in ("name", "title", "seed"):
+        raw.pop(key, None)
+    _collect_leaves(raw, "", leaves)
+    return leaves
+
+
+def _collect_leaves(table: Mapping[str, Json], prefix: str, leaves: dict[str, Json]) -> None:
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            _collect_leaves(value, f"{prefix}{key}.", leaves)
+        else:
+            leaves[prefix + key] = value
+
+
+def _is_no_typo(detail: ErrorDetails) -> bool:
+    """Sort key: unknown keys first, because a misspelled key also makes another key missing."""
+    return detail["type"] not in _UNKNOWN
+
+
+def _scenario_error(source: str, detail: ErrorDetails) -> ScenarioError:
+    place = detail["loc"]
+    key = ".".join(str(step) for step in place)
+    if detail["type"] in _UNKNOWN:
+        known = [name.name for name in fields(_TABLES.get(place[0], Scenario))]
+        return ScenarioError(
+            source, key, f"there is no such key; {did_you_mean(str(place[-1]), known)}"
+        )
+    if detail["type"] in {"missing", "missing_argument"}:
+        return ScenarioError(source, key, "is missing; add it to the file")
+    message = detail["msg"][:1].lower() + detail["msg"][1:]
+    return ScenarioError(source, key, f"{message}, got {detail['input']!r}")
+
+
+def _require_once(source: str, scenario: Scenario) -> None:
+    """Refuse a value that the file sets in two places, because one would be ignored silently."""
+    duplicates = []
+    if scenario.objects and "objects" in scenario.settings:
+        duplicates.append(("settings.objects", "objects"))
+    for name, cohort in scenario.agents.items():
+        if cohort.area is not None and "position" in cohort.attributes:
+            duplicates.append((f"agents.{name}.attributes.position", f"agents.{name}.area"))
+    for name, objects in scenario.objects.items():
+        if "position" in objects.fields:
+            duplicates.append((f"objects.{name}.fields.position", f"objects.{name}.area"))
+    for key, other in duplicates:
+        raise ScenarioError(source, key, f"{other!r} sets the same value; remove one of the two")
+
+
+def _checked(source: str, scenario: Scenario) -> Scenario:
+    _check_time(source, scenario)
+    for name, cohort in scenario.agents.items():
+        _check_area(source, f"agents.{name}.area", cohort.area)
+    for name, objects in scenario.objects.items():
+        _check_area(source, f"objects.{name}.area", objects.area)
+    return scenario
+
+
+def _check_time(source: str, scenario: Scenario) -> None:
+    """Check that a tick is at least 1 ns, and that the last tick is within the kernel's range."""
+    lasts_s = max(scenario.ticks, 1) * scenario.tick_s
+    if not (scenario.tick_s >= _TICK_S_MIN and lasts_s <= _LASTS_S_MAX):
+        raise ScenarioError(
+            source,
+            "tick_s",
+            f"must be {_TICK_S_MIN:g} s at least, and all {scenario.ticks} ticks {_LASTS_S_MAX:g} "
+            f"s at most, got {scenario.tick_s!r}",
+        )
+
+
+def _check_area(source: str, key: str, area: Sequence[Sequence[float]] | None) -> None:
+    if area is None:
+        return
+    low, high = area
+    if len(low) != len(high) or any(a > b for a, b in zip(low, high, strict=True)):
+        problem = f"must be two corners, the lowest first, got {[list(low), list(high)]}"
+        raise ScenarioError(source, key, problem)

@@ -6,9 +6,10 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Final
 
-from placet.scenarios.policies import IntentFactory, PolicyFactory, ScriptedPolicy
-from placet.scenarios.scenario import Member, Scenario, ScenarioError
+from placet.scenarios.policies import IntentFactory, PolicyFactory, ScriptedPolicy, find_policy
+from placet.scenarios.scenario import Scenario
 from placet.scenarios.ticks import REQ_IDS, req_id_of
+from placet.scenarios.values import Member, ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.errors import describe_error
 from placet.schemas.intent import REQUIRED_FIELDS, Intent, joined_payload, new_intent
@@ -146,6 +147,11 @@ class ScenarioAgent:
             f"{problem} {self.agent_id}{where}",
             self.agent_id,
         )
+
+
+def make_policy(member: Member, scenario: Scenario, intent: IntentFactory) -> ScriptedPolicy:
+    """Create the policy of one agent, which builds its intents with `intent`."""
+    return find_policy(scenario.agents[member.cohort].policy)(member, scenario, intent)
 
 
 def propose_all(

@@ -12,13 +12,13 @@ from placet.actors.ports import EventLog
 from placet.history.position import divided_tick
 from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import declared_collections, require_attributes
-from placet.plugins.domains import DomainNotFound, find_domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import recorded_world
-from placet.scenarios.loader import as_text, open_domain, require_kinds_of
-from placet.scenarios.policies import PolicyFactory, find_policy
-from placet.scenarios.scenario import Member, Scenario, ScenarioError
+from placet.scenarios.opening import domain_of, require_kinds_of
+from placet.scenarios.policies import PolicyFactory, policies_of
+from placet.scenarios.scenario import Scenario, as_text
 from placet.scenarios.ticks import tick_ns_of
+from placet.scenarios.values import Member, ScenarioError
 from placet.schemas.limits import Limits
 from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.stores.url import open_event_log
@@ -107,7 +107,7 @@ def prepare(
             snapshot_every_seqs=snapshot_every_seqs,
             compact_log=compact_log,
         ),
-        policies=policies_of(scenario),
+        policies=policies_of(scenario.name, scenario.agents),
         is_resumed=is_resumed,
         collector=collector,
     )
@@ -152,36 +152,6 @@ def completed_ticks(scenario: Scenario, log: EventLog, ticks: int) -> int:
         "cannot be resumed. Fork its parent between two ticks: placet fork PARENT NEW "
         f"--at-tick {ticks}",
     )
-
-
-def domain_of(scenario: Scenario) -> Domain:
-    """Build the domain of a scenario.
-
-    Raises:
-        ScenarioError: It does not exist, or rejects the scenario's settings.
-    """
-    try:
-        return open_domain(scenario, find_domain(scenario.domain))
-    except DomainNotFound as error:
-        raise ScenarioError(scenario.name, "domain", str(error)) from None
-    except TypeError as error:
-        raise ScenarioError(scenario.name, "settings", str(error)) from error
-
-
-def policies_of(scenario: Scenario) -> dict[str, PolicyFactory]:
-    """Return the factory of the policies of each cohort.
-
-    Raises:
-        ScenarioError: A policy does not exist, or cannot be imported.
-    """
-    policies = {}
-    for name, cohort in scenario.agents.items():
-        try:
-            policies[name] = find_policy(cohort.policy)
-        except LookupError as error:
-            key = f"agents.{name}.policy"
-            raise ScenarioError(scenario.name, key, str(error.args[0])) from None
-    return policies
 
 
 def registration_error(scenario: Scenario, member: Member, error: Exception) -> ScenarioError:

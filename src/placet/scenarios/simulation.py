@@ -28,13 +28,14 @@ from placet.kernel.state.tree import WorldState
 from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.differences import differences_of_run, differences_of_scenario
 from placet.scenarios.kernel_runner import KernelRunner
-from placet.scenarios.loader import build_scenario, from_text, require_kinds_of
+from placet.scenarios.opening import require_kinds_of
 from placet.scenarios.policies import AnyPolicy, PolicyFactory, factory_of, name_of
 from placet.scenarios.report import RunReport
-from placet.scenarios.scenario import Scenario, ScenarioError
+from placet.scenarios.scenario import Scenario, build_scenario, from_text
 from placet.scenarios.setup import RunSetup, config_of, prepare
 from placet.scenarios.ticks import require_time_for
-from placet.schemas.codec import Json
+from placet.scenarios.values import ScenarioError
+from placet.schemas.codec import Json, without_numpy
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import AgentError
 from placet.schemas.keywords import explain_keywords
@@ -60,7 +61,7 @@ class Simulation:
     store is released with the object.
 
     Args:
-        domain: The domain; or a scenario, such as `load("town")`, which names domain and agents.
+        domain: The domain; or a scenario, which names domain and agents: `Scenario.load("town")`.
         agents: By name of a cohort, `(count, policy)`: its agents are `<cohort>_1`, `<cohort>_2`...
             A policy is a function of `(view)` or `(view, intent)`, a class made with `(member,
             scenario, intent)`, or the name of one. A mapping with the keys of a cohort in a
@@ -179,6 +180,7 @@ class Simulation:
             StoreError: The log cannot be written.
             ValueError: `ticks` is negative, or simulated time ends before.
         """
+        ticks = without_numpy(ticks)
         if type(ticks) is not int or ticks < 0:
             raise ValueError(f"ticks must be an int of at least 0, got {ticks!r}")
         to_come = self._goal + ticks - self.tick
@@ -356,7 +358,8 @@ def _setup_of_domain(
     given: object = domain  # a caller may pass anything
     if isinstance(given, type) or not isinstance(given, Domain):
         problem = (
-            f"expected a domain such as World(), or a scenario such as load('town'), got {given!r}"
+            "expected a domain such as World(), or a scenario such as Scenario.load('town'), got "
+            f"{given!r}"
         )
         raise ScenarioError(name, "domain", problem)
     require_attributes(domain)

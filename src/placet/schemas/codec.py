@@ -8,6 +8,7 @@ it, so the same value has the same bytes on every machine (`docs/decisions/0003`
 import json
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
+from operator import is_
 from typing import Any, Final, NoReturn, TypeAlias
 
 import msgspec
@@ -85,7 +86,52 @@ def freeze(value: Json, keys_of: KeysOf = sorted) -> Json:
             if type(key) is not str:
                 raise TypeError(f"an object's keys must be str, got {key!r}")
         return FrozenDict({key: freeze(value[key], keys_of) for key in keys_of(value)})
-    raise TypeError(f"a state value must be plain JSON, got {kind.__name__}: {value!r}")
+    plain = from_numpy(value)
+    if plain is value:
+        raise TypeError(
+            f"a state value must be plain JSON, got {kind.__name__}: {value!r}; convert it to "
+            "numbers, texts, lists or mappings"
+        )
+    return freeze(plain, keys_of)
+
+
+def from_numpy(value: object) -> object:
+    """Return a scalar or an array of numpy as Python values; return other values unchanged.
+
+    numpy is known by the name of its module, and not imported. A value that Python has no type for,
+    such as a `longdouble`, is unchanged too.
+    """
+    kind = type(value)
+    if not hasattr(kind, "tolist") or not any(map(_is_of_numpy, kind.__mro__)):
+        return value
+    plain: object = value.tolist()  # type: ignore[attr-defined]  # numpy is no dependency
+    return value if type(plain) is kind else plain
+
+
+def without_numpy(value: Json, depth_max: int = 64) -> Json:
+    """Return a value in which numbers and arrays of numpy are Python's, inside of lists and dicts.
+
+    The same object if there is none. Cost is O(size of the value).
+
+    Args:
+        value: Any object.
+        depth_max: Maximum nesting; deeper parts are unchanged.
+    """
+    kind = type(value)
+    if depth_max and (kind is list or kind is tuple):
+        items = [without_numpy(item, depth_max - 1) for item in value]
+        return value if all(map(is_, items, value)) else kind(items)
+    if depth_max and kind is dict:
+        fields = {name: without_numpy(item, depth_max - 1) for name, item in value.items()}
+        return value if all(map(is_, fields.values(), value.values())) else fields
+    return value if kind in _PLAIN else from_numpy(value)
+
+
+_PLAIN: Final = frozenset({int, float, str, bool, type(None)})
+
+
+def _is_of_numpy(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "numpy"
 
 
 def is_flat(value: tuple[Json, ...]) -> bool:

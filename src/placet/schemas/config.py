@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from typing_extensions import TypedDict
 
+from placet.schemas.codec import without_numpy
 from placet.schemas.identity import is_identity
 from placet.schemas.keywords import explain_keywords, require_a
 from placet.schemas.limits import SECOND_NS, Limits
@@ -76,6 +77,7 @@ class Quota(NamedTuple):
             ValueError: The rate is not positive and finite, the burst is not a positive int, or a
                 full burst takes longer than `FULL_BURST_NS_MAX` to earn.
         """
+        spec = without_numpy(spec)
         if not isinstance(spec, Mapping) or set(spec) != {"rate", "burst"}:
             raise ValueError(
                 f"a quota is {{'rate': per second, 'burst': count}}, got {_plain(spec)!r}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, from_numpy
 from placet.schemas.printable import printable
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _SHOWN_CHARS_MAX: Final = 80
 _CONTAINER_VALUES: Final = 4
+_ITEM_BYTES_MAX: Final = 16
+"""Largest item of an array of numbers, bytes; each takes a byte of JSON at least."""
 
 
 class InvalidJsonValue(ValueError):  # noqa: N818  # names the value
@@ -92,14 +94,6 @@ def to_json_value(
     return _Copier(bytes_max, budget).copy(value, depth_max)
 
 
-def from_numpy(value: object) -> object:
-    """Return a scalar or an array of numpy as Python values; return other values unchanged."""
-    if type(value).__module__.partition(".")[0] == "numpy":
-        converted: object = value.tolist()  # type: ignore[attr-defined]  # numpy is no dependency
-        return converted
-    return value
-
-
 class _Copier:
     """Copies one value and counts its bytes down from the limit."""
 
@@ -130,7 +124,16 @@ class _Copier:
             if type(value) is not dict and _is_model(value):
                 return self._object(_fields(value), depth_max - 1)
             return self._object(value.items(), depth_max - 1)
-        raise InvalidJsonValue(f"JSON has no {type(value).__name__}, got {format_value(value)}")
+        return self._converted(value, depth_max)
+
+    def _converted(self, value: object, depth_max: int) -> Json:
+        """Copy a scalar or an array of numpy, which is bounded before it becomes a list."""
+        size = getattr(value, "nbytes", 0)
+        self._spend(size // _ITEM_BYTES_MAX if type(size) is int else 0)
+        plain = from_numpy(value)
+        if plain is value:
+            raise InvalidJsonValue(f"JSON has no {type(value).__name__}, got {format_value(value)}")
+        return self.copy(plain, depth_max)
 
     def _array(self, items: Sequence[object], depth_max: int) -> list[Json]:
         copied: list[Json] = []

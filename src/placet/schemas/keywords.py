@@ -1,8 +1,9 @@
-"""Explain a call with a keyword that a function or a class does not take.
+"""The door of public functions and classes: keywords are explained, and numbers are Python's.
 
 Python's own text names the keyword and `__init__`. Here it names the class whose `__init__` it is,
 and the parameter that was meant. A call that succeeds is not looked at, and an error from inside of
-the call stays as it is.
+the call stays as it is. Numbers and arrays of numpy among the arguments become Python's, so that a
+seed or a count may come from a generator or a data frame.
 """
 
 import inspect
@@ -11,6 +12,7 @@ from functools import wraps
 from types import FunctionType
 from typing import TypeVar, cast
 
+from placet.schemas.codec import without_numpy
 from placet.schemas.name_suggestions import did_you_mean
 
 _Called = TypeVar("_Called", bound=Callable[..., object])
@@ -18,6 +20,8 @@ _Called = TypeVar("_Called", bound=Callable[..., object])
 
 def explain_keywords(called: _Called) -> _Called:
     """Decorate a function or a class so that an unknown keyword is a `TypeError` with a suggestion.
+
+    Its arguments are passed by `without_numpy`.
 
     Of a class it replaces the `__init__` that the class itself defines, if it does. The signature
     stays as it is.
@@ -76,7 +80,8 @@ def _explained(function: Callable[..., object], name: str) -> Callable[..., obje
     @wraps(function)
     def call(*args: object, **keywords: object) -> object:
         try:
-            return function(*args, **keywords)
+            plain = {keyword: without_numpy(value) for keyword, value in keywords.items()}
+            return function(*map(without_numpy, args), **plain)
         except TypeError as error:
             is_inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
             message = None if is_inside else unknown_keyword(function, name, keywords)

@@ -2,8 +2,9 @@
 
 Ids, payloads, messages and names in a log are not trusted. A control character may drive a terminal
 or forge a line, and a bidirectional or zero-width one reorders or hides the text beside it. So each
-way out has its function here: `printable` for lines of text, `printable_json` for JSON,
-`printable_html` for markup, `printable_csv` for a cell that a spreadsheet may open.
+way out for people has its function here: `printable` for lines of text, `printable_json` for JSON,
+`printable_html` for markup. Files of data keep texts as they are, and `defused` makes
+a text for a spreadsheet.
 """
 
 import re
@@ -29,8 +30,8 @@ _UNSEEN_BEYOND: Final = "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U
 _UNSEEN: Final = re.compile(f"[{UNSEEN}\ud800-\udfff{_UNSEEN_BEYOND}]")
 """Lone surrogates stand for bytes of an argument that are not UTF-8."""
 
-_FORMULA: Final = re.compile(r"[=+\-@\t\r\n]")
-"""What the first character of a text must not be, for a spreadsheet not to run it."""
+_FORMULA: Final = re.compile(r"['=+\-@\t\r\n]")
+"""First characters of a text that a spreadsheet may run, and the `'` that is put before them."""
 
 
 def unseen_characters(text: str) -> str:
@@ -62,13 +63,13 @@ def printable_html(text: str) -> str:
     return escape(printable(text))
 
 
-def printable_csv(text: str) -> str:
-    """Return a text for a cell of a CSV file, before it is quoted; one line.
+def defused(text: str) -> str:
+    """Return a text that a spreadsheet does not take for a formula.
 
-    A `'` is put before a text that a spreadsheet would take for a formula.
+    A `'` is put before a text that begins like a formula, or with a `'`. So removal of one `'` at
+    the beginning of a text that has one returns every text as it was.
     """
-    shown = printable(text)
-    return f"'{shown}" if _FORMULA.match(text) else shown
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def _python_escape(match: re.Match[str]) -> str:

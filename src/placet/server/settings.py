@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args, get_origin, get_ty
 
 from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import find_domain, make_domain
+from placet.plugins.setting_types import SettingTypeError, typed_settings
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import (
     LIMITS,
@@ -116,7 +117,10 @@ class ServerSettings:
         factory = find_domain(self.domain)
         self._require_known(factory)
         try:
-            return make_domain(self.domain, factory, self.settings)
+            return make_domain(self.domain, factory, typed_settings(factory, self.settings))
+        except SettingTypeError as error:
+            source = self.sources.get(_SETTING + error.name, f"domain {self.domain!r}")
+            raise SettingsError(f"{source}: {_SETTING}{error.name}: {error}") from error
         except DomainError as error:
             raise SettingsError(str(error)) from error
         except (TypeError, ValueError) as error:

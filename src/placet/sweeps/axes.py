@@ -7,8 +7,7 @@ from re import compile as pattern
 from typing import Final
 
 from placet.scenarios.loader import parse_value
-from placet.scenarios.scenario import Scenario
-from placet.scenarios.variants import full_key, leaves_of
+from placet.scenarios.scenario import Scenario, full_key, leaves_of
 from placet.schemas.codec import Json
 from placet.schemas.limits import SWEEP_RUNS_MAX
 from placet.sweeps.errors import LabError
@@ -34,6 +33,7 @@ def read_axis(scenario: Scenario, key: str, text: str) -> list[Json]:
     Raises:
         LabError: There is no value, or a range is empty, has too many values, or one that is no
             finite number.
+        ScenarioError: A value is a text, and the scenario has a number.
     """
     before = leaves_of(scenario).get(full_key(key))
     values: list[Json] = []
@@ -41,7 +41,7 @@ def read_axis(scenario: Scenario, key: str, text: str) -> list[Json]:
         if not part:
             raise LabError(f"{key}={text}: expected values between the commas, such as 0.5,1,2")
         numbers = _range_of(part, f"{key}={text}")
-        values += [parse_value(part, before)] if numbers is None else numbers
+        values += [parse_value(part, before, f"--set {key}")] if numbers is None else numbers
     return values
 
 

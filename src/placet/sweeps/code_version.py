@@ -16,13 +16,12 @@ from importlib.util import resolve_name
 from pathlib import Path
 from types import ModuleType
 
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import Registry
-from placet.plugins.domains import DomainNotFound, find_domain
+from placet.plugins.domains import find_domain
 from placet.scenarios.collecting import collector_of
-from placet.scenarios.loader import open_domain, require_kinds_of, require_policies
-from placet.scenarios.policies import find_policy
-from placet.scenarios.scenario import Scenario, ScenarioError
+from placet.scenarios.opening import domain_of, require_kinds_of
+from placet.scenarios.policies import find_policy, policies_of
+from placet.scenarios.scenario import Scenario
 from placet.sweeps.outcome import find_outcome
 
 
@@ -93,7 +92,7 @@ class CodeReader:
         domain = domain_of(scenario)
         require_kinds_of(scenario, domain)
         collector_of(scenario, None)
-        require_policies(scenario.name, scenario)
+        policies_of(scenario.name, scenario.agents)
         policies = frozenset(cohort.policy for cohort in scenario.agents.values())
         collected = () if scenario.collect is None else tuple(scenario.collect.world.values())
         key = (scenario.domain, policies, collected)
@@ -101,20 +100,6 @@ class CodeReader:
             functions = (*self._outcomes, *collected)
             self._parts[key] = _read_parts(scenario.domain, sorted(policies), functions)
         return CodeVersion(self._parts[key], Registry([domain]).fingerprint)
-
-
-def domain_of(scenario: Scenario) -> Domain:
-    """Create the domain of a scenario.
-
-    Raises:
-        ScenarioError: It does not exist, or rejects the settings.
-    """
-    try:
-        return open_domain(scenario, find_domain(scenario.domain))
-    except DomainNotFound as error:
-        raise ScenarioError(scenario.name, "domain", str(error)) from None
-    except TypeError as error:
-        raise ScenarioError(scenario.name, "settings", str(error)) from error
 
 
 def local_modules(modules: Iterable[ModuleType]) -> list[ModuleType]:

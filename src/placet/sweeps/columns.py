@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Final
 
-from placet.scenarios.scenario import Collect, Scenario
+from placet.scenarios.scenario import Scenario
+from placet.scenarios.values import Collect
 
 SEED: Final = "seed"
 COUNTS: Final = ("submitted", "admitted", "refused")

@@ -7,9 +7,9 @@ A worker process is given the function by name, `module:function`, and imports i
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from placet.plugins.domains import import_from_here
 from placet.schemas.codec import Json
@@ -27,6 +27,8 @@ def find_outcome(spec: str) -> Outcome:
     Raises:
         LabError: There is no such function, or its module cannot be imported.
     """
+    if spec in _here:
+        return _here[spec]
     module_name, colon, name = spec.partition(":")
     if not (colon and module_name and name):
         raise LabError(f"the outcome {spec!r} names no function; expected module:function")
@@ -59,9 +61,42 @@ def spec_of(outcome: Outcome | str) -> str:
     if is_typed_in or not name.isidentifier():
         raise LabError(
             f"a worker process cannot import the outcome {name or outcome!r}: move it into a "
-            "module, at its top level, and name it as module:function; or use jobs=1"
+            "module, at its top level, and name it as module:function; or use jobs=1, which runs "
+            "in this process"
         )
     return f"{module}:{name}"
+
+
+HERE: Final = "<here>:"
+"""Begins the names of outcome functions that this process alone can find."""
+
+_here: Final[dict[str, Outcome]] = {}
+
+
+def specs_here(outcomes: Iterable[Outcome | str], *, is_kept: bool) -> list[str]:
+    """Return the names of outcome functions for runs in this process, where any function will do.
+
+    Args:
+        outcomes: The functions, or their names.
+        is_kept: The rows are kept in a study, which must notice if a function has changed.
+
+    Raises:
+        LabError: Two functions without a module have one name, or rows are kept.
+    """
+    specs, given = [], dict.fromkeys(outcomes)
+    for outcome in given:
+        try:
+            specs.append(spec_of(outcome))
+            continue
+        except LabError as error:
+            if is_kept or isinstance(outcome, str):
+                raise LabError(f"{error}, and no folder of a study") from error
+        spec = f"{HERE}{name_of(outcome)}"
+        if spec in specs:
+            raise LabError(f"two outcome functions have the name {name_of(outcome)}: rename one")
+        _here[spec] = outcome
+        specs.append(spec)
+    return specs
 
 
 def name_of(outcome: Outcome | str) -> str:

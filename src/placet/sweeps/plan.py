@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
 
-from placet.scenarios.loader import as_text, from_text
-from placet.scenarios.scenario import Scenario
+from placet.scenarios.scenario import Scenario, as_text, from_text
+from placet.schemas.codec import without_numpy
 from placet.schemas.limits import SEED_MAX, SWEEP_RUNS_MAX
 from placet.sweeps.code_version import CodeReader, CodeVersion
 from placet.sweeps.columns import clash_among, collected_clash
 from placet.sweeps.errors import LabError
+from placet.sweeps.outcome import HERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def plan_sweep(
     """
     chosen = _seeds(replications, seeds)
     distinct = tuple(dict.fromkeys(outcomes))
-    reader = CodeReader(distinct)
+    reader = CodeReader([spec for spec in distinct if not spec.startswith(HERE)])
     clash = clash_among(distinct)
     if clash is not None:
         raise LabError(f"{clash}: rename the function")
@@ -104,7 +105,7 @@ def plan_sweep(
     for scenario in scenarios:
         if not isinstance(scenario, Scenario):
             raise LabError(
-                f"expected scenarios, as placet.scenarios.product returns, got {scenario!r}"
+                f"expected scenarios, as Scenario.load(...).product(...) returns, got {scenario!r}"
             )
         text = as_text(replace(scenario, seed=0))
         code = reader.version_of(scenario)
@@ -117,9 +118,26 @@ def plan_sweep(
             )
         planned.append(PlannedScenario(scenario, text, scenario_digest(text), code))
         _require_bounded(len(planned) * (1 if chosen is None else len(chosen)))
+    _require_own_seeds_used(planned, is_chosen=chosen is not None)
     if not planned:
         raise LabError("a sweep needs at least one scenario, got none")
     return SweepPlan(tuple(planned), chosen, distinct)
+
+
+def _require_own_seeds_used(planned: Iterable[PlannedScenario], *, is_chosen: bool) -> None:
+    """Refuse seeds for all scenarios if scenarios of one name differ in their seeds.
+
+    Raises:
+        LabError: The seeds of a data frame or of an axis would be ignored.
+    """
+    seeds: dict[str, int] = {}
+    for scenario in (each.scenario for each in planned):
+        own = seeds.setdefault(scenario.name, scenario.seed)
+        if is_chosen and own != scenario.seed:
+            raise LabError(
+                f"scenarios of {scenario.name} have the seeds {own}, {scenario.seed} ... of their "
+                "own, which `seeds` or `replications` would replace: leave out one of the two"
+            )
 
 
 def scenario_digest(text: str) -> str:
@@ -148,16 +166,21 @@ def _seeds(replications: int | None, seeds: Iterable[int] | None) -> tuple[int, 
         raise LabError("give `replications` or `seeds`, not both")
     if replications is not None:
         if type(replications) is not int or replications < 1:
-            raise LabError(f"replications must be at least 1, got {replications!r}")
+            raise LabError(
+                f"replications must be at least 1, got {replications!r}; expected an int"
+            )
         _require_bounded(replications)
         return tuple(range(1, replications + 1))
     if seeds is None:
         return None
-    chosen = tuple(dict.fromkeys(islice(seeds, SWEEP_RUNS_MAX + 1)))
+    chosen = tuple(map(without_numpy, islice(seeds, SWEEP_RUNS_MAX + 1)))
     _require_bounded(len(chosen))
     if not chosen:
         raise LabError("`seeds` is empty; give at least one seed, or leave it out")
     for seed in chosen:
         if type(seed) is not int or not 0 <= seed <= SEED_MAX:
             raise LabError(f"a seed must be an integer from 0 to {SEED_MAX}, got {seed!r}")
+    if len(set(chosen)) < len(chosen):
+        twice = next(seed for seed in chosen if chosen.count(seed) > 1)
+        raise LabError(f"the seed {twice} is given twice, and a run is its scenario and its seed")
     return chosen

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from placet.sweeps.errors import LabError
-from placet.sweeps.worker import start_worker
+from placet.sweeps.worker import close_writer, start_worker
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -23,6 +23,16 @@ PoolEnd: TypeAlias = Literal["finished", "broken", "interrupted"]
 _SAFE_PATH: Final = "PYTHONSAFEPATH"
 _WINDOW: Final = 256
 """Runs submitted at once to an executor of unknown size."""
+
+
+def require_jobs(jobs: object) -> None:
+    """Check a number of worker processes.
+
+    Raises:
+        LabError: It is no number from 1 on.
+    """
+    if type(jobs) is not int or jobs < 1:
+        raise LabError(f"jobs must be at least 1, got {jobs!r}; expected an int")
 
 
 class Pools(Protocol):
@@ -48,6 +58,37 @@ class Pools(Protocol):
         """End an executor that `make` returned; if interrupted, do not wait for its runs."""
 
 
+class HerePools:
+    """Runs in this process and thread, one after the other: for debuggers, and for short sweeps."""
+
+    is_apart = False
+
+    def make(self, *, is_alone: bool) -> Executor:
+        """Return an executor that runs a call as it is submitted."""
+        return _Here()
+
+    def window(self) -> int:
+        """Return how many runs may be submitted at once."""
+        return 1
+
+    def end(self, executor: Executor, how: PoolEnd) -> None:
+        """Close the files of the study."""
+        close_writer()
+
+
+class _Here(Executor):
+    """Runs every call at once, in this thread; an interrupt leaves `submit`."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:  # noqa: ANN401  # as its base
+        """Run a call, and return its future, which is done."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001  # it is the future's
+            future.set_exception(error)
+        return future
+
+
 class OwnPools:
     """Pools of worker processes, which end with the process that made them.
 
@@ -59,8 +100,7 @@ class OwnPools:
     is_apart = False
 
     def __init__(self, jobs: int, *, with_main: bool = False) -> None:
-        if type(jobs) is not int or jobs < 1:
-            raise LabError(f"jobs must be at least 1, got {jobs!r}")
+        require_jobs(jobs)
         self._jobs = jobs
         self._class = ProcessPoolExecutor if with_main else _PoolWithoutMain
         self._context = _process_context()

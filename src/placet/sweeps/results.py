@@ -1,17 +1,14 @@
 """The results of a sweep: a row for each run, as plain values, a data frame or a file."""
 
-import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import StringIO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from placet.scenarios.loader import from_text
-from placet.scenarios.variants import full_key, leaves_of
+from placet.scenarios.scenario import from_text, full_key, leaves_of
 from placet.schemas.codec import Json
 from placet.schemas.name_suggestions import did_you_mean
-from placet.schemas.printable import printable, printable_csv, printable_html
+from placet.schemas.printable import defused, printable, printable_html
 from placet.sweeps.columns import CODE, COUNTS, ENDS, RULE_ERRORS, SEED, TABLES
 from placet.sweeps.errors import LabError
 from placet.sweeps.files import replaced_whole
@@ -195,21 +192,30 @@ class Results(Sequence[Row]):
         columns = {name: _one_type([row[name] for row in self.rows]) for name in self.columns}
         return polars.DataFrame(columns)
 
-    def write(self, path: str | Path) -> Path:
+    def write(self, path: str | Path, *, defuses_formulas: bool = False) -> Path:
         """Write the rows to a file, by its ending: .csv, .jsonl, .parquet or .arrow.
 
+        Args:
+            path: Path of the file.
+            defuses_formulas: In a .csv file, put a `'` before texts and names of columns that a
+                spreadsheet may run, as `placet export --defuse-formulas` does.
+
         Raises:
-            LabError: The ending is another, the extra `lab` is missing for Parquet and Arrow, or
-                the file cannot be written.
+            LabError: The ending is another, or not .csv where formulas are defused; the extra
+                `lab` is missing for Parquet and Arrow; or the file cannot be written.
         """
         path = Path(path)
         if path.suffix not in {".csv", ".jsonl", ".parquet", ".arrow"}:
             raise LabError(f"{path}: expected an ending .csv, .jsonl, .parquet or .arrow")
+        if defuses_formulas and path.suffix != ".csv":
+            raise LabError(f"{path}: a spreadsheet runs formulas of CSV alone; expected .csv")
         with replaced_whole(path) as draft:
             if path.suffix == ".jsonl":
                 draft.write_text("".join(json.dumps(row) + "\n" for row in self.rows))
             elif path.suffix == ".csv":
-                draft.write_text(self._as_csv())
+                draft.write_text(
+                    self._as_csv(defused if defuses_formulas else str), encoding="utf-8", newline=""
+                )
             elif path.suffix == ".parquet":
                 table = self.to_arrow()
                 from pyarrow import parquet  # noqa: PLC0415  # an extra
@@ -264,13 +270,11 @@ class Results(Sequence[Row]):
             f"<tbody>{body}</tbody></table>{more}"
         )
 
-    def _as_csv(self) -> str:
-        text = StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(map(printable_csv, self.columns))
-        for row in self.rows:
-            writer.writerow([_csv_cell(row[name]) for name in self.columns])
-        return text.getvalue()
+    def _as_csv(self, shown: Callable[[str], str]) -> str:
+        """Return the rows as CSV, as `placet.tables.files.CsvFile` writes it."""
+        columns = [_one_type([row[name] for row in self.rows]) for name in self.columns]
+        lines = [self.columns, *zip(*columns, strict=True)]
+        return "".join(",".join(_csv_cell(cell, shown) for cell in line) + "\n" for line in lines)
 
 
 def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[str] = ()) -> Results:
@@ -357,10 +361,13 @@ def _runs(count: int) -> str:
     return "1 run" if count == 1 else f"{count} runs"
 
 
-def _csv_cell(value: Json) -> Json:
-    if isinstance(value, list | dict | bool):
-        return json.dumps(value)
-    return printable_csv(value) if isinstance(value, str) else value
+def _csv_cell(value: Json, shown: Callable[[str], str]) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str | list):
+        return str(value).lower()
+    text = json_text(value) if isinstance(value, list) else shown(value)
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _short(value: Json) -> str:

@@ -9,16 +9,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias, cast, get_args
 
-from placet.scenarios.scenario import Scenario
-from placet.scenarios.variants import full_key, leaves_of
+from placet.scenarios.scenario import Scenario, full_key, leaves_of
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SWEEP_TIMEOUT_S_MAX
 from placet.schemas.name_suggestions import did_you_mean
 from placet.sweeps.errors import LabError
 from placet.sweeps.loop import OnProgress, SweepLoop
-from placet.sweeps.outcome import Outcome, spec_of
+from placet.sweeps.outcome import Outcome, spec_of, specs_here
 from placet.sweeps.plan import SweepPlan, plan_sweep
-from placet.sweeps.pools import GivenPools, OwnPools, Pools
+from placet.sweeps.pools import GivenPools, HerePools, OwnPools, Pools, require_jobs
 from placet.sweeps.results import Results, results_of
 from placet.sweeps.study import Study
 from placet.sweeps.worker import NOWHERE, Logs, RunTask
@@ -53,7 +52,7 @@ def run_scenarios(
     `if __name__ == "__main__":`, because the worker processes import the script.
 
     Args:
-        scenarios: The scenarios, as `product(load("town"), max_step=[1, 2])` returns.
+        scenarios: The scenarios, as `Scenario.load("town").product(max_step=[1, 2])` returns.
         replications: Number of runs of each scenario, with the seeds 1, 2, ... The same seeds for
             all scenarios: agents that a setting does not touch draw alike in them.
         seeds: Seeds instead of `replications`. With neither, a scenario runs once with its own.
@@ -62,7 +61,9 @@ def run_scenarios(
             `module:function`. Each fills columns of the results.
         executor: A `concurrent.futures` executor, which stays open, or a function that returns a
             new executor. None: `jobs` worker processes.
-        jobs: Number of worker processes if there is no `executor`; None is 1, and on Ray all slots.
+        jobs: Number of worker processes instead of an `executor`. 1 is this process alone: a
+            debugger works, and an outcome may be any function; with a timeout it is a worker
+            process. None is a worker process, and on Ray all slots.
         to: Folder of the study. Runs that are finished in it are not repeated. None: no folder is
             kept.
         logs: Which runs keep their logs in the folder. With `all` and `failed`, a run that was
@@ -85,20 +86,20 @@ def run_scenarios(
     _require_no_worker()
     listed = [scenarios] if isinstance(scenarios, Scenario) else scenarios
     outcomes = [outcome] if isinstance(outcome, str) or callable(outcome) else outcome
-    _require_iterable("scenarios", listed, 'product(load("town"), max_step=[1, 2])')
+    _require_iterable("scenarios", listed, 'Scenario.load("town").product(max_step=[1, 2])')
     _require_iterable("outcome", outcomes, "a function, or a list of functions")
     if seeds is not None:
         _require_iterable("seeds", seeds, "a list or a range, such as range(1, 21)")
-    if not (executor is None or isinstance(executor, Executor) or callable(executor)):
-        raise LabError(
-            "`executor` must be a concurrent.futures executor, or a function that returns one, got "
-            f"{executor!r}"
-        )
+    _require_place(executor, jobs)
+    is_here = is_in_this_process(jobs, timeout_s) and on == "here"
+    functions = cast("Sequence[Outcome | str]", outcomes)
     plan = plan_sweep(
         listed,
         replications=replications,
         seeds=seeds,
-        outcomes=[spec_of(cast("Outcome", one)) for one in outcomes],
+        outcomes=specs_here(functions, is_kept=to is not None)
+        if is_here
+        else list(map(spec_of, functions)),
     )
     shown = tuple(columns)
     _require_keys(plan, shown)
@@ -120,7 +121,9 @@ def run_scenarios(
         return sweep_on_ray(
             plan, arguments, address=ray_address, jobs=jobs, ship=ship, on_notice=on_notice
         )
-    pools: Pools = GivenPools(executor) if executor is not None else own_pools(plan, jobs)
+    pools: Pools = (
+        GivenPools(executor) if executor is not None else own_pools(plan, jobs, timeout_s)
+    )
     return sweep_here(plan, pools, arguments)
 
 
@@ -137,6 +140,19 @@ def _require_keys(plan: SweepPlan, columns: Iterable[str]) -> None:
             raise LabError(f"columns: no scenario has a value at {column!r}; {hint}")
 
 
+def _require_place(executor: object, jobs: int | None) -> None:
+    """Check the executor and the number of processes, of which one is given at most."""
+    if not (executor is None or isinstance(executor, Executor) or callable(executor)):
+        raise LabError(
+            "`executor` must be a concurrent.futures executor, or a function that returns one, got "
+            f"{executor!r}"
+        )
+    if jobs is not None:
+        require_jobs(jobs)
+        if executor is not None:
+            raise LabError("give `executor` or `jobs`, not both")
+
+
 def _require_one_of(name: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
         raise LabError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
@@ -147,8 +163,15 @@ def _require_iterable(name: str, value: object, example: str) -> None:
         raise LabError(f"`{name}` must be {example}, got {value!r}")
 
 
-def own_pools(plan: SweepPlan, jobs: int | None) -> OwnPools:
-    """Return the pools of worker processes for a plan."""
+def is_in_this_process(jobs: int | None, timeout_s: float | None) -> bool:
+    """Return whether runs are executed in this process: a run with a timeout is in a worker."""
+    return jobs == 1 and timeout_s is None
+
+
+def own_pools(plan: SweepPlan, jobs: int | None, timeout_s: float | None) -> Pools:
+    """Return the pools for a plan: this process, or worker processes."""
+    if is_in_this_process(jobs, timeout_s):
+        return HerePools()
     has_main = any(spec.startswith("__main__:") for spec in plan.outcomes)
     return OwnPools(1 if jobs is None else jobs, with_main=has_main)
 

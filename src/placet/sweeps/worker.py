@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isfinite
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -23,15 +22,15 @@ from types import FrameType
 from typing import Any, Final, Literal, TypeAlias
 
 from placet.plugins.domains import import_from_here
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, from_numpy
 from placet.schemas.errors import StoreError
-from placet.schemas.json_value import format_value, from_numpy
+from placet.schemas.json_value import format_value
 from placet.stores.gc_tuning import tune_gc
 from placet.sweeps.columns import clash_of
 from placet.sweeps.errors import LabError
 from placet.sweeps.execution import Ended, execute
 from placet.sweeps.half_run import HalfRun
-from placet.sweeps.outcome import find_outcome
+from placet.sweeps.outcome import HERE, find_outcome
 from placet.sweeps.plan import scenario_of
 from placet.sweeps.study import LOGS, MANIFEST, STREAMS, Row, RowWriter, writing
 
@@ -130,7 +129,9 @@ def _named_specs(text: str, outcomes: tuple[str, ...]) -> frozenset[str]:
     policies = (cohort.policy for cohort in scenario.agents.values())
     collected = () if scenario.collect is None else scenario.collect.world.values()
     return frozenset(
-        spec for spec in (scenario.domain, *policies, *collected, *outcomes) if ":" in spec
+        spec
+        for spec in (scenario.domain, *policies, *collected, *outcomes)
+        if ":" in spec and not spec.startswith(HERE)
     )
 
 
@@ -202,15 +203,18 @@ def _row_of(task: RunTask, log: Path | None) -> Row:
             ended = execute(scenario_of(task.text, task.seed), log, with_state=bool(task.outcomes))
             row |= _results(ended)
             row[STREAMS] = ended.collected
-            row["outcomes"] = outcomes_of(task.outcomes, ended.state)
+            row["outcomes"], errors = outcomes_of(task.outcomes, ended.state)
         row |= {"error": None, "traceback": None}
+        if errors:
+            traces = "".join("".join(traceback.format_exception(error)) for error in errors)
+            row |= _failure("failed", "; ".join(map(str, errors)), traces)
     except (KeyboardInterrupt, GeneratorExit, StoreError):
         raise
     except RunTimeout:
         row |= _failure("timeout", f"the run took longer than {task.timeout_s:g} s", "")
     except BaseException as error:  # noqa: BLE001  # code of the user, also where it exits: a row
-        text = str(error) if isinstance(error, OutcomeError) else f"{_name(error)}: {error}"
-        row |= _failure("failed", text, "".join(traceback.format_exception(error)))
+        trace = "".join(traceback.format_exception(error))
+        row |= _failure("failed", f"{_name(error)}: {error}", trace)
     return row | {
         "seconds": round(perf_counter() - began, 4),
         "cpu_s": round(process_time() - began_cpu, 4),
@@ -231,29 +235,46 @@ def _results(ended: Ended) -> dict[str, Json]:
     }
 
 
-def outcomes_of(names: Sequence[str], state: Mapping[str, Any]) -> dict[str, Json]:
-    """Return the values of outcome functions for a state, by column.
+def outcomes_of(
+    names: Sequence[str], state: Mapping[str, Any]
+) -> tuple[dict[str, Json], list[OutcomeError]]:
+    """Return the values of outcome functions for a state by column, and the errors of others.
 
-    A function that returns a mapping fills a column for each key; others fill one
-    column, named as the function.
-
-    Raises:
-        OutcomeError: A function raised, returned something else than plain values, or would
-            overwrite a column.
+    A function that returns a mapping fills a column for each key; others fill one column, named
+    as the function. The error of a function or of a value leaves the other columns as they are:
+    the function raised, or the value is not plain or would overwrite a column.
     """
     columns: dict[str, Json] = {}
+    errors: list[OutcomeError] = []
     for spec in names:
-        function: Callable[..., Any] = find_outcome(spec)
-        name = spec.rpartition(":")[2]
         try:
-            answer = function(state)
-        except (Exception, SystemExit) as error:
-            raise OutcomeError(f"the outcome function {spec} raised {error!r}") from error
-        values = answer if isinstance(answer, Mapping) else {name: answer}
+            values = _answer(spec, state)
+        except OutcomeError as error:
+            errors.append(error)
+            continue
         for key, value in values.items():
-            _require_free(columns, spec, str(key))
-            columns[str(key)] = _plain(spec, value)
-    return columns
+            try:
+                _require_free(columns, spec, key)
+                columns[key] = _plain(spec, value)
+            except OutcomeError as error:
+                errors.append(error)
+    return columns, errors
+
+
+def _answer(spec: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of an outcome function by column.
+
+    Raises:
+        OutcomeError: It raised.
+    """
+    function: Callable[..., Any] = find_outcome(spec)
+    try:
+        answer = function(state)
+        if isinstance(answer, Mapping):  # of the user too
+            return {str(key): value for key, value in answer.items()}
+    except (Exception, SystemExit) as error:
+        raise OutcomeError(f"the outcome function {spec} raised {error!r}") from error
+    return {spec.rpartition(":")[2]: answer}
 
 
 def _require_free(columns: Mapping[str, Json], spec: str, column: str) -> None:
@@ -267,16 +288,21 @@ def _require_free(columns: Mapping[str, Json], spec: str, column: str) -> None:
 
 def _plain(spec: str, value: Any) -> Json:  # noqa: ANN401  # checked here
     plain: Any = from_numpy(value)
-    if plain is None or type(plain) in {bool, str}:
+    if plain is None or type(plain) in {bool, float}:  # NaN and the infinities are numbers too
+        return plain
+    if type(plain) is str and plain == _writable(plain):
         return plain
     if type(plain) is int and plain.bit_length() <= _INT_BITS_MAX:
         return plain
-    if type(plain) is float and isfinite(plain):
-        return plain
     raise OutcomeError(
-        f"the outcome function {spec} returned {_shown(value)}; expected a finite number, True, "
-        "False, text, None, or a mapping of names to these"
+        f"the outcome function {spec} returned {_shown(value)}; expected a number, True, False, "
+        "text, None, or a mapping of names to these"
     )
+
+
+def _writable(text: str) -> str:
+    """Return a text that UTF-8 can encode; a lone surrogate becomes an escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401  # of the user
@@ -285,7 +311,11 @@ def _shown(value: Any) -> str:  # noqa: ANN401  # of the user
 
 
 def _failure(status: str, error: str, trace: str) -> dict[str, Json]:
-    return {"status": status, "error": error, "traceback": trace[-_TRACEBACK_CHARS_MAX:]}
+    return {
+        "status": status,
+        "error": _writable(error),
+        "traceback": _writable(trace[-_TRACEBACK_CHARS_MAX:]),
+    }
 
 
 def _name(error: BaseException) -> str:
@@ -314,6 +344,14 @@ def _writer(folder: str, identity: str, session: str) -> RowWriter | None:
         _writers.key = key
     writer: RowWriter | None = _writers.writer
     return writer
+
+
+def close_writer() -> None:
+    """Close the files that this thread writes rows to, if it does."""
+    writer: RowWriter | None = getattr(_writers, "writer", None)
+    if writer is not None:
+        writer.close()
+    _writers.writer = _writers.key = None
 
 
 _prepared_pid = 0

@@ -46,8 +46,23 @@ def pyarrow() -> Any:  # noqa: ANN401  # a module
 
 
 def json_text(value: Json) -> str:
-    """Return a value as canonical JSON text: sorted keys, no spaces."""
-    return _ENCODER.encode(value).decode()
+    """Return a value as canonical JSON text: sorted keys, no spaces.
+
+    NaN and the infinities, which JSON lacks, are the names by which Python's `json` reads them.
+    """
+    text = _ENCODER.encode(value).decode()
+    if "null" in text and not _is_finite(value):
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text
+
+
+def _is_finite(value: Json) -> bool:
+    """Return whether a plain value holds no number that JSON lacks."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    if isinstance(value, Mapping):
+        return all(map(_is_finite, value.values()))
+    return not isinstance(value, float) or isfinite(value)
 
 
 def arrow_type(name: str) -> "pa.DataType":

@@ -27,8 +27,8 @@ from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import Entity, State, WorldState
 from placet.plugins.domains import import_from_here
-from placet.schemas.codec import Json
-from placet.schemas.json_value import InvalidJsonValue, format_value, from_numpy, to_json_value
+from placet.schemas.codec import Json, from_numpy
+from placet.schemas.json_value import InvalidJsonValue, format_value, to_json_value
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
@@ -204,10 +204,12 @@ class Collector:
     def close(self) -> None:
         """Write the last part, and seal the tables; a second call does nothing.
 
+        If the collecting has failed, the tables are not sealed: the parts up to the tick before
+        are left, and a run that is resumed continues them.
+
         Raises:
             CollectError: The tables cannot be written, the collecting has failed, or no agent had
-                a field. Parts of a
-                live world are left; rows collected from a log are removed.
+                a field. Rows collected from a log are removed.
         """
         if self._is_closed:
             return
@@ -219,7 +221,8 @@ class Collector:
             try:
                 self._folder.write(self._tick)
                 self._require_seen()
-                self._folder.seal()
+                if self.failure is None:
+                    self._folder.seal()
             except CollectError:
                 if self._is_of_log:
                     self._folder.remove()
@@ -431,7 +434,7 @@ class Collector:
         for name, function in self._world.items():
             try:
                 value = function(view)
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # it is code of the user
                 raise CollectError(
                     f"the function of the column {name!r} raised {error!r} at tick {place[0]}"
                 ) from error
@@ -530,7 +533,8 @@ def _cell(value: object, column: str, tick: int) -> Json:
         CollectError: It is something else.
     """
     plain = from_numpy(value)
-    if type(plain) is float:  # NaN is a value of a column of numbers
+    parts = plain if type(plain) is list else [plain]
+    if set(map(type, parts)) == {float}:  # NaN is a value of a column of numbers, or of lists
         return plain
     try:
         return to_json_value(plain, _DEPTH_MAX, sys.maxsize)

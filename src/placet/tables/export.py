@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,6 +17,7 @@ from placet.tables.definitions import DEFINITIONS, INTENTS, REFUSALS
 from placet.tables.files import (
     FORMATS,
     SCHEMA_FILE,
+    CsvFile,
     ExportError,
     ParquetFile,
     TableFile,
@@ -48,6 +50,7 @@ def export(
     target: Path,
     options: TableOptions,
     *,
+    defuses_formulas: bool = False,
     on_record: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> ExportReport:
     """Write tables of a log. O(log); memory is bounded, but for the state where `old` needs it.
@@ -58,15 +61,22 @@ def export(
             `.parquet`, `.csv` or `.arrow`, with one table. `_schema.json` is in the folder, or
             beside the file as `<name>_schema.json`.
         options: The tables.
+        defuses_formulas: As in `CsvFile`; for a target that ends in `.csv` alone.
         on_record: Called now and then with the records read and their number, over all passes.
 
     Raises:
-        ExportError: The target exists, or cannot be written. Nothing is left under its name.
+        ExportError: The target exists, cannot be written, or holds no formulas to defuse. Nothing
+            is left under its name.
         MissingExtraError: pyarrow is not installed.
         StoreError: The log cannot be read, has no records, or is damaged.
     """
     pyarrow()
     ending = target.suffix
+    if defuses_formulas and ending != ".csv":
+        raise ExportError(
+            f"cannot write {target}: a spreadsheet runs formulas of CSV alone; leave out "
+            "--defuse-formulas, or give a file that ends in .csv"
+        )
     if ending not in FORMATS:
         if ending and not target.is_dir() and _looks_like_a_file(ending):
             raise ExportError(
@@ -84,7 +94,8 @@ def export(
     with written_whole(target, is_folder=False) as draft:
         chosen = TableOptions(options.selection, (name,), options.every)
         plan = TablePlan(log, chosen, on_record=on_record)
-        rows = _write(plan, {name: draft}, FORMATS[ending])
+        make = partial(CsvFile, defuses_formulas=True) if defuses_formulas else FORMATS[ending]
+        rows = _write(plan, {name: draft}, make)
         # An older one is of the file that was here before.
         _write_schema(beside, plan.schemas, rows, {name: target.name})
     return ExportReport(target, rows)

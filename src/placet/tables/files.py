@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from placet.schemas.errors import PlacetError
-from placet.schemas.printable import escaped_json, printable_csv
+from placet.schemas.printable import defused
 from placet.stores.files import whole_file, whole_folder
 from placet.tables.arrow import TableSchema, arrow_array, pyarrow
 from placet.tables.column_types import JSON
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 SCHEMA_FILE: Final = "_schema.json"
 _COMPRESSION: Final = "zstd"
-_NOT_PLAIN: Final = r"^[=+\-@]|[^ -~]"
-"""Finds a text that escaping may change."""
 
 
 class ExportError(PlacetError):
@@ -82,28 +80,32 @@ class ArrowFile:
 
 
 class CsvFile:
-    """A CSV file: a header line, lists as JSON text, nothing for null.
+    """A CSV file in UTF-8, quoted as in RFC 4180; a line ends with a line feed.
 
-    Texts are printable and no formulas of a spreadsheet; Parquet and Arrow keep them exactly.
+    Every text is quoted and stands as it is, so an empty text is `""`; nothing stands for null.
+    A list is JSON text.
 
     Args:
         path: Path of the file.
         schema: Columns of the table.
+        defuses_formulas: Put a `'` before texts and names of columns that a spreadsheet may run,
+            as `placet.schemas.printable.defused` does.
     """
 
-    def __init__(self, path: Path, schema: TableSchema) -> None:
+    def __init__(self, path: Path, schema: TableSchema, *, defuses_formulas: bool = False) -> None:
         from pyarrow import csv  # noqa: PLC0415  # an extra
 
-        self._plain = pyarrow().schema(
-            [(printable_csv(c.name), _csv_type(c.type)) for c in schema.all_columns]
-        )
+        self._escape = defused if defuses_formulas else None
+        names = [column.name for column in schema.all_columns]
+        shown = map(defused, names) if defuses_formulas else names
         self._types = [column.type for column in schema.all_columns]
+        self._plain = pyarrow().schema(list(zip(shown, map(_csv_type, self._types), strict=True)))
         self._writer: Any = csv.CSVWriter(str(path), self._plain)
 
     def write(self, batch: "pa.RecordBatch") -> None:
         """Append rows."""
         arrays = [
-            _csv_array(array, type_name)
+            _csv_array(array, type_name, self._escape)
             for array, type_name in zip(batch.columns, self._types, strict=True)
         ]
         self._writer.write_batch(pyarrow().record_batch(arrays, schema=self._plain))
@@ -120,23 +122,19 @@ def _csv_type(type_name: str) -> "pa.DataType":
     return pa.string() if texts else plain.get(type_name, pa.string())
 
 
-def _csv_array(array: "pa.Array", type_name: str) -> "pa.Array":
+def _csv_array(
+    array: "pa.Array", type_name: str, escape: Callable[[str], str] | None
+) -> "pa.Array":
+    """Return a column as plain values; JSON text is no formula, and is not escaped."""
     if type_name == JSON:
-        return _escaped(array.storage, escaped_json)
+        return array.storage
     if type_name.startswith("list<"):
-        return _escaped(arrow_array(array.to_pylist(), JSON).storage, escaped_json)
+        return arrow_array(array.to_pylist(), JSON).storage
     plain = array.cast(_csv_type(type_name))
-    return _escaped(plain, printable_csv) if plain.type == pyarrow().string() else plain
-
-
-def _escaped(texts: "pa.Array", escape: Callable[[str], str]) -> "pa.Array":
-    """Return texts escaped one by one, if any is not plain: most columns are, and cost a scan."""
-    from pyarrow import compute  # noqa: PLC0415  # an extra
-
-    if not compute.any(compute.match_substring_regex(texts, _NOT_PLAIN)).as_py():
-        return texts
-    shown = [None if text is None else escape(text) for text in texts.to_pylist()]
-    return pyarrow().array(shown, texts.type)
+    if escape is None or plain.type != pyarrow().string():
+        return plain
+    shown = [None if text is None else escape(text) for text in plain.to_pylist()]
+    return pyarrow().array(shown, plain.type)
 
 
 FORMATS: Final[Mapping[str, Callable[[Path, TableSchema], TableFile]]] = {

@@ -23,7 +23,7 @@ from placet.stores.gc_tuning import tuned_gc
 from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
-    from placet.scenarios.scenario import Collect
+    from placet.scenarios.values import Collect
 
 _Target: TypeAlias = Annotated[
     str, typer.Option("--to", metavar="DIR", help="Folder to make for the tables.")
@@ -67,7 +67,7 @@ def collect(
     `pip install 'placet[lab]'`.
     """
     # Here, because scenarios and pyarrow are what the help need not load.
-    from placet.scenarios.scenario import Collect  # noqa: PLC0415  # see above
+    from placet.scenarios.values import Collect  # noqa: PLC0415  # see above
 
     functions = dict(map(_function, world or ()))
     with closing(with_bar(log_to_read(store), "collect")) as log:

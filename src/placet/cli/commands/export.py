@@ -64,6 +64,13 @@ _Wide: TypeAlias = Annotated[
         "--wide", help="Make changes and entities a table of each collection, with typed columns."
     ),
 ]
+_DefuseFormulas: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--defuse-formulas",
+        help="In a .csv file, put a ' before texts that a spreadsheet would run as formulas.",
+    ),
+]
 
 
 def export(
@@ -73,6 +80,7 @@ def export(
     tables: _TableNames = None,
     every: _Every = None,
     wide: _Wide = False,
+    defuse_formulas: _DefuseFormulas = False,
     agent: AgentOption = None,
     kind: KindOption = None,
     refused: RefusedOption = False,
@@ -94,7 +102,9 @@ def export(
     options = TableOptions(selection, tuple(tables or ()), every, wide)
     log, started = log_to_read(store), perf_counter()
     with progress_bar(f"export {store}", None, "records") as on_record, tuned_gc():
-        report = export_tables(log, target, options, on_record=on_record)
+        report = export_tables(
+            log, target, options, defuses_formulas=defuse_formulas, on_record=on_record
+        )
     seconds = perf_counter() - started
     if as_json:
         rows: dict[str, int] = dict(report.rows)

@@ -17,13 +17,13 @@ from placet.cli.terminal import (
 )
 from placet.cli.watch import Watch
 from placet.history.reader import IntegrityReport, check_integrity
-from placet.scenarios import Scenario, load
+from placet.scenarios import Scenario, ScenarioError
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import OpenRun, run_scenario
-from placet.scenarios.loader import require_policies, split_override
+from placet.scenarios.loader import split_override
+from placet.scenarios.policies import policies_of
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
-from placet.scenarios.scenario import ScenarioError
 from placet.schemas.log.record import record_hash
 from placet.stores.gc_tuning import tuned_gc
 from placet.stores.reading import log_to_read
@@ -74,7 +74,7 @@ def resumed(store: str) -> tuple[Scenario, str, str]:
             "write it. Continue a log of `placet gate` with `placet gate --store`, and the log of "
             "a program with that program"
         )
-    require_policies(store, recorded_run.scenario)
+    policies_of(store, recorded_run.scenario.agents)
     return recorded_run.scenario, store if file_of(log) is None else log.url, recorded_run.world
 
 
@@ -83,7 +83,7 @@ def _chosen(
 ) -> Scenario:
     numbers = {"ticks": ticks, "seed": seed}
     overrides = [f"{key}={value}" for key, value in numbers.items() if value is not None]
-    scenario = load(name, overrides=[*settings, *overrides])
+    scenario = Scenario.load(name, overrides=[*settings, *overrides])
     return scenario if agents is None else scenario.with_agents(agents)
 
 

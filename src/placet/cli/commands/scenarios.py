@@ -9,9 +9,9 @@ def scenarios(*, as_json: AsJson = False) -> None:
     `placet run NAME` runs one; a scenario of your own is a TOML file with the same keys.
     """
     # Here, because scenarios and what checks them are 60 ms that the help need not pay.
-    from placet.scenarios import bundled, load  # noqa: PLC0415  # see above
+    from placet.scenarios import Scenario, bundled  # noqa: PLC0415  # see above
 
-    loaded = [load(name) for name in bundled()]
+    loaded = [Scenario.load(name) for name in bundled()]
     if as_json:
         say_json(
             [

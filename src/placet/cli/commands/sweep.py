@@ -1,5 +1,6 @@
 """`placet sweep`: run scenarios under many settings and seeds, into a folder."""
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
@@ -16,7 +17,7 @@ from placet.cli.terminal import (
     TextTable,
     complain,
     pluralize,
-    say_json,
+    say_json_text,
     say_lines,
     shorten,
 )
@@ -55,7 +56,9 @@ _Ticks: TypeAlias = Annotated[int | None, typer.Option(min=0, metavar="N", help=
 _Jobs: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        min=1, metavar="N", help="Worker processes. Default: 1; on Ray all slots of the cluster."
+        min=1,
+        metavar="N",
+        help="Worker processes; 1: this process. Default: a worker; on Ray all slots.",
     ),
 ]
 _To: TypeAlias = Annotated[
@@ -166,7 +169,7 @@ def sweep(
                     on_notice=complain,
                 )
             else:
-                results = sweep_here(plan, own_pools(plan, jobs), arguments)
+                results = sweep_here(plan, own_pools(plan, jobs, timeout), arguments)
     except KeyboardInterrupt as stop:
         complain(f"stopped; what is finished is kept in {to}. Run the same command to go on")
         return Terminated.exit_code if isinstance(stop, Terminated) else 130
@@ -176,7 +179,9 @@ def sweep(
 def _print_results(results: "Results", to: Path, *, as_json: bool) -> int:
     """Print the results, and return the exit code."""
     if as_json:
-        say_json({"study": str(to), "runs": len(results), "rows": results.rows})
+        answer = {"study": str(to), "runs": len(results), "rows": results.rows}
+        # By `json`, which writes the NaN of an outcome: JSON lacks it, and another writes null.
+        say_json_text(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
     else:
         say_lines(_lines(results, to))
     return 1 if results.failed else 0
@@ -197,12 +202,12 @@ def _planned(
     outcomes: Sequence[str],
 ) -> tuple["SweepPlan", list[str]]:
     """Return the plan of the command's options, and the keys that they set."""
-    from placet.scenarios.loader import load, split_override  # noqa: PLC0415  # as above
-    from placet.scenarios.variants import product  # noqa: PLC0415  # as above
+    from placet.scenarios import Scenario  # noqa: PLC0415  # as above
+    from placet.scenarios.loader import split_override  # noqa: PLC0415  # as above
     from placet.sweeps.axes import read_axis, read_seeds  # noqa: PLC0415  # as above
     from placet.sweeps.plan import plan_sweep  # noqa: PLC0415  # as above
 
-    base = load(name, overrides=[] if ticks is None else [f"ticks={ticks}"])
+    base = Scenario.load(name, overrides=[] if ticks is None else [f"ticks={ticks}"])
     if agents is not None:
         base = base.with_agents(agents)
     values = {}
@@ -210,7 +215,7 @@ def _planned(
         path, text = split_override(axis)
         values[".".join(path)] = read_axis(base, ".".join(path), text)
     chosen = None if seeds is None else read_seeds(seeds)
-    return plan_sweep(product(base, values), seeds=chosen, outcomes=outcomes), list(values)
+    return plan_sweep(base.product(values), seeds=chosen, outcomes=outcomes), list(values)
 
 
 def _lines(results: "Results", to: Path) -> Iterator[Line]:

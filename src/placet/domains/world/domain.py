@@ -45,7 +45,7 @@ from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.protocols import VisibilityPolicy
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, without_numpy
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 
@@ -113,11 +113,13 @@ class World(Domain):
             private_reach=read_private_reach("private_reach", private_reach),
         )
         self.sight = read_visibility("observation", observation)
-        self.setup = settings = settings.with_objects({} if objects is None else objects)
+        self.setup = settings = settings.with_objects(
+            {} if objects is None else without_numpy(objects)
+        )
         is_default = settings == WorldSettings()
         self.version = RULES_VERSION if is_default else f"{RULES_VERSION}+{settings.digest()}"
         self.kinds = _kinds(settings, own, None if observation is None else self.sight)
-        self._cooldowns = {} if cooldowns is None else dict(cooldowns)
+        self._cooldowns = {} if cooldowns is None else dict(without_numpy(cooldowns))
 
     def idle_names(self) -> Sequence[str]:
         """Return a sentence for each hidden field that is probably misspelled.

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from placet.domains.world.payloads import OBJECTS, Position, to_position
 from placet.kernel.plugin.domain import RuleRefusal, refuse
-from placet.schemas.codec import Json, canonical, freeze, thaw
+from placet.schemas.codec import Json, canonical, freeze, thaw, without_numpy
 from placet.schemas.identity import is_identity
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.name_suggestions import require_known
@@ -137,7 +137,7 @@ def _rounded(position: Position) -> str:
 
 def optional(read: Callable[[str, object], _Read], name: str, value: object) -> _Read | None:
     """Return `read(name, value)`; None if the value is None, which disables the setting."""
-    return None if value is None else read(name, value)
+    return None if value is None else read(name, without_numpy(value))
 
 
 def read_private_reach(name: str, reach: object) -> str:

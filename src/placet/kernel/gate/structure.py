@@ -23,7 +23,15 @@ from placet.kernel.gate.structure_errors import Diagnosis, Unsound, refuse_batch
 from placet.kernel.plugin.boundary import plugin_boundary
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.batch import CheckedBatch, Part, part_of
-from placet.schemas.codec import ENCODE_ERRORS, Json, array_header, canonical, freeze, thaw
+from placet.schemas.codec import (
+    ENCODE_ERRORS,
+    Json,
+    array_header,
+    canonical,
+    freeze,
+    from_numpy,
+    thaw,
+)
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import REQUIRED_FIELDS, Intent
 from placet.schemas.json_value import ValueBudget, format_value, pointer
@@ -143,7 +151,8 @@ class Structure:
             at = ""
             if isinstance(raw, Mapping):
                 if "intents" in raw:
-                    options, submitted, at = raw, raw["intents"], "/intents"
+                    submitted, at = raw["intents"], "/intents"
+                    options = {name: from_numpy(raw[name]) for name in raw if name != "intents"}
                 else:
                     submitted = [raw]
             if not isinstance(submitted, list | tuple):

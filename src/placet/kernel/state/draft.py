@@ -20,7 +20,7 @@ from placet.kernel.prng import (
 )
 from placet.kernel.state.tree import READ_AND_WRITE, Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import Json, freeze, is_flat, sort_last
+from placet.schemas.codec import Json, freeze, is_flat, sort_last, without_numpy
 from placet.schemas.foreseen import Preview
 from placet.schemas.identity import SYSTEM
 from placet.schemas.limits import SECOND_NS, UNLIMITED
@@ -276,6 +276,7 @@ class Draft:
         Raises:
             ValueError: The bound is below 1.
         """
+        bound = bound if type(bound) is int else without_numpy(bound)
         return below(bound, self._random_u64(purpose))
 
     @property
@@ -353,6 +354,7 @@ class Draft:
             WorkExceeded: The batch would use more than `batch_work_max` units. Do not catch it:
                 the batch is refused as `work_exceeded`.
         """
+        units = units if type(units) is int else without_numpy(units)
         if type(units) is not int:
             raise TypeError(f"work must be an int of units, got {units!r}")
         if units < 0:

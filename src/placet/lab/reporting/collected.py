@@ -5,6 +5,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final, TypeVar
 
+from placet.lab.intervals import is_finite, left_out_note, not_finite
 from placet.lab.reporting.bins import BINS_MAX
 from placet.lab.reporting.figures import Figure, ReportSection
 from placet.schemas.codec import Json, to_json
@@ -74,13 +75,13 @@ def multiples_section(results: Results) -> ReportSection:
 def _multiples(
     name: str, scenarios: Mapping[str, Sequence[Mapping[str, Json]]]
 ) -> Iterator[Figure]:
-    values = [row[name] for rows in scenarios.values() for row in rows if _is_number(row[name])]
+    values = [row[name] for rows in scenarios.values() for row in rows if is_finite(row[name])]
     low, high = float(min(values)), float(max(values))
     pad = (high - low) * 0.05 or 1.0
     for scenario, rows in scenarios.items():
         yield Figure(
             title=name,
-            note=f"{scenario or 'all runs'}: spread over the seeds",
+            note=f"{scenario or 'all runs'}: spread over the seeds{_left_out(rows, name)}",
             data=_spread(rows, name),
             lines=True,
             y_range=(low - pad, high + pad),
@@ -93,8 +94,8 @@ def _world_figures(table: Table) -> Iterator[Figure]:
         times = [_seconds(row) for row in rows]
         yield Figure(
             title=name,
-            note="of the world",
-            data={_TIME: times, name: [row[name] for row in rows]},
+            note=f"of the world{_left_out(rows, name)}",
+            data={_TIME: times, name: [v if is_finite(v := row[name]) else None for row in rows]},
             lines=True,
         )
 
@@ -102,7 +103,8 @@ def _world_figures(table: Table) -> Iterator[Figure]:
 def _agent_figures(table: Table) -> Iterator[Figure]:
     rows = list(table.rows())
     for name in _numbers(rows):
-        yield Figure(title=name, note="of the agents", data=_spread(rows, name), lines=True)
+        note = f"of the agents{_left_out(rows, name)}"
+        yield Figure(title=name, note=note, data=_spread(rows, name), lines=True)
 
 
 def _spread(rows: Sequence[Mapping[str, Json]], name: str) -> dict[str, list[Json]]:
@@ -112,7 +114,7 @@ def _spread(rows: Sequence[Mapping[str, Json]], name: str) -> dict[str, list[Jso
         by_tick.setdefault(row["tick"], []).append(row)
     spread: dict[str, list[Json]] = {_TIME: [], "10 %": [], "median": [], "90 %": []}
     for at_tick in _thinned([by_tick[tick] for tick in sorted(by_tick)]):
-        values = [row[name] for row in at_tick if _is_number(row[name])]
+        values = [row[name] for row in at_tick if is_finite(row[name])]
         deciles = quantiles(values, n=10) if len(values) > 1 else values * 9
         spread[_TIME].append(_seconds(at_tick[0]))
         for label, place in (("10 %", 0), ("median", 4), ("90 %", 8)):
@@ -126,11 +128,11 @@ def _text(value: Json) -> str:
 
 def _numbers(rows: Sequence[Mapping[str, Json]], left_out: frozenset[str] = _PLACE) -> list[str]:
     names = dict.fromkeys(name for row in rows for name in row if name not in left_out)
-    return [name for name in names if any(_is_number(row.get(name)) for row in rows)]
+    return [name for name in names if any(is_finite(row.get(name)) for row in rows)]
 
 
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float)
+def _left_out(rows: Sequence[Mapping[str, Json]], name: str) -> str:
+    return left_out_note(not_finite(row[name] for row in rows))
 
 
 def _seconds(row: Mapping[str, Json]) -> float:

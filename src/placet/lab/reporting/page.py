@@ -13,8 +13,8 @@ from re import sub
 from typing import Final
 
 from placet.lab.reporting.figures import Figure, Page, ReportSection
-from placet.schemas.codec import Json, to_json
-from placet.schemas.printable import printable, printable_html
+from placet.schemas.codec import Json
+from placet.schemas.printable import printable_html, printable_json
 
 MARK: Final = "<!-- placet report -->"
 """In the first line of every report, by which a file is recognized that may be replaced."""
@@ -113,26 +113,36 @@ def _data(figures: list[Figure]) -> str:
     """Return the data of all figures as JSON that is safe inside a script element."""
     plain: list[Json] = [
         {
-            "names": [printable(name) for name in figure.data],
+            "names": [_writable(name) for name in figure.data],
             "columns": [[_shown(value) for value in column] for column in figure.data.values()],
             "steps": figure.steps,
             "range": None if figure.y_range is None else list(figure.y_range),
         }
         for figure in figures
     ]
-    return to_json(plain).decode().replace("<", "\\u003c")
+    return printable_json(plain).replace("<", "\\u003c")
+
+
+def _writable(text: str) -> str:
+    """Return a text that UTF-8 can encode: a lone surrogate becomes an escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _shown(value: Json) -> Json:
-    """Return a value of a cell with rounded numbers and printable texts."""
+    """Return a value of a cell with rounded numbers, and texts as they are.
+
+    NaN and the infinities, which JSON lacks, are their names.
+    """
     if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}") if isfinite(value) else None
+        if isfinite(value):
+            return float(f"{value:.{_DIGITS}g}")
+        return str(value)
     if isinstance(value, str):
-        return printable(value)
+        return _writable(value)
     if isinstance(value, list | tuple):
         return [_shown(item) for item in value]
     if isinstance(value, Mapping):
-        return {printable(name): _shown(item) for name, item in value.items()}
+        return {_writable(name): _shown(item) for name, item in value.items()}
     return value
 
 

@@ -6,7 +6,14 @@ from pathlib import Path
 from statistics import mean
 from typing import Final
 
-from placet.lab.intervals import Interval, mean_interval, wilson
+from placet.lab.intervals import (
+    Interval,
+    is_finite,
+    left_out_note,
+    mean_interval,
+    not_finite,
+    wilson,
+)
 from placet.lab.paired import paired_differences
 from placet.lab.reporting.collected import multiples_section
 from placet.lab.reporting.drawings import Estimate, estimates, number_text
@@ -71,7 +78,7 @@ def _multiple(rows: Sequence[Row], measure: str, option: str) -> Figure | None:
     is_share = all(isinstance(row[measure], bool | None) for row in rows)
     for row in rows:
         value = row[measure]
-        if isinstance(value, int | float):
+        if is_finite(value):
             groups.setdefault(canonical(row[option]), (row[option], []))[1].append(float(value))
     ordered = sorted(groups.values(), key=lambda group: _order(group[0]))
     if len(ordered) < 2 or len(ordered) > _VALUES_MAX:  # noqa: PLR2004  # nothing to compare
@@ -91,9 +98,10 @@ def _multiple(rows: Sequence[Row], measure: str, option: str) -> Figure | None:
         for (value, values), estimate in zip(ordered, shown, strict=True)
     ]
     kind = "Wilson" if is_share else "Student"
+    left_out = left_out_note(not_finite(row[measure] for row in rows))
     return Figure(
         title=measure if measure in _MEASURES else measure.rpartition(":")[2],
-        note=f"by {option}: each run, the mean, and its 95 % interval (of {kind})",
+        note=f"by {option}: each run, the mean, and its 95 % interval (of {kind}){left_out}",
         data=table_of(table),
         drawing=estimates(shown, measure, option),
     )

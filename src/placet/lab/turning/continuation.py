@@ -22,11 +22,10 @@ from placet.kernel.log.replay import Replayer
 from placet.kernel.plugin.rules_version import rules_in
 from placet.kernel.recorded_batch import recorded_batch
 from placet.plugins.domains import remake
-from placet.scenarios.loader import as_text, from_text
+from placet.scenarios.policies import policies_of
 from placet.scenarios.population import Population
 from placet.scenarios.resume import find_run
-from placet.scenarios.scenario import Scenario
-from placet.scenarios.setup import policies_of
+from placet.scenarios.scenario import Scenario, as_text, from_text
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SEED_MAX
@@ -214,9 +213,8 @@ class Continuation:
         self._scenario = replace(scenario, seed=past.header.seed)
         self._viewer = Viewer(self.kernel)
         # Members are of the run's own seed: where an agent began does not change.
-        self._population = Population(
-            self._scenario, policies_of(self._scenario), members=scenario.members()
-        )
+        policies = policies_of(scenario.name, scenario.agents)
+        self._population = Population(self._scenario, policies, members=scenario.members())
 
     def run(self, until: int) -> None:
         """Continue until this many ticks are completed.

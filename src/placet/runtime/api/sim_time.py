@@ -6,6 +6,7 @@ from typing import Final
 from placet.actors.barrier import Arrivals
 from placet.kernel.kernel import Kernel
 from placet.runtime.world import WorldRuntime
+from placet.schemas.codec import without_numpy
 from placet.schemas.errors import AgentError
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX
 from placet.schemas.name_suggestions import did_you_mean
@@ -24,6 +25,7 @@ async def step(world: WorldRuntime, dt: float) -> list[Verdict]:
     """
     if world.config.clock != "stepped":
         raise ValueError("only a stepped world is stepped; set clock='stepped'")
+    dt = without_numpy(dt)
     if not 0 <= dt < 2**63 / SECOND_NS:
         raise ValueError(f"dt must be a finite number of seconds >= 0, got {dt!r}")
     try:
@@ -79,6 +81,7 @@ async def sleep(world: WorldRuntime, seconds: float, sleeper: str) -> None:
 
 
 def _nanoseconds(seconds: float, since_ns: int = 0) -> int:
+    seconds = without_numpy(seconds)
     moment = since_ns / SECOND_NS + seconds
     if not -_SECONDS_MAX < moment < _SECONDS_MAX:
         raise ValueError(f"a moment must be seconds below {_SECONDS_MAX:g}, got {moment!r}")

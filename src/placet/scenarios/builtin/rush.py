@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 from placet.kernel.prng import randint_below
 from placet.scenarios.policies import IntentFactory, require_no_options
-from placet.scenarios.scenario import Member, Scenario, ids_of
+from placet.scenarios.scenario import Scenario
+from placet.scenarios.values import Member, ids_of
 from placet.schemas.intent import Intent
 from placet.schemas.view import View
 

@@ -12,7 +12,8 @@ from typing import ClassVar, Final, TypeAlias
 
 from placet.kernel.prng import randint_below, random_unit
 from placet.scenarios.policies import IntentFactory
-from placet.scenarios.scenario import Member, Scenario, ScenarioError
+from placet.scenarios.scenario import Scenario
+from placet.scenarios.values import Member, ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 from placet.schemas.view import View

@@ -4,16 +4,19 @@
   const ROWS_MAX = 1000;
   const figures = JSON.parse(document.getElementById("data").textContent);
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  // As in placet/schemas/printable.py; the data and its CSV have the characters themselves.
+  const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
+  const printable = (text) => text.replace(UNSEEN, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
   const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
   const shown = (value) => {
     if (value === null || value === undefined) return "";
-    if (!isNumber(value)) return typeof value === "object" ? JSON.stringify(value) : String(value);
+    if (!isNumber(value)) return printable(typeof value === "object" ? JSON.stringify(value) : String(value));
     return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
   };
   const charts = [];
 
   function draw(figure, place, width) {
-    const [x, ...names] = figure.names;
+    const [x, ...names] = figure.names.map(printable);
     const stroke = (k) => () => color(`--s${(k % 8) + 1}`);
     const axis = { stroke: () => color("--quiet"), grid: { stroke: () => color("--line"), width: 1 }, ticks: { show: false } };
     const font = "11px system-ui, sans-serif";
@@ -40,7 +43,7 @@
     const isText = figure.columns.map((column) => column.some((v) => v !== null && !isNumber(v)));
     const cells = (row, values, kind) => values.forEach((value, k) => {
       const cell = document.createElement(kind);
-      cell.textContent = kind === "th" ? value : shown(value);
+      cell.textContent = shown(value);
       if (isText[k]) { cell.className = "text"; cell.title = cell.textContent; }
       if (kind === "th") cell.scope = "col";
       row.append(cell);
@@ -58,13 +61,11 @@
   }
 
   function asCsv(figure) {
-    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
     const cell = (value) => {
       if (value === null || value === undefined) return "";
-      if (typeof value === "number") return String(value);
-      const text = typeof value === "object" ? JSON.stringify(value) : String(value);
-      // A spreadsheet would run a text that begins like a formula.
-      return quoted(/^[=+\-@\t]/.test(text) ? `'${text}` : text);
+      if (typeof value === "number" || typeof value === "boolean") return String(value);
+      const text = typeof value === "object" ? JSON.stringify(value) : value;
+      return `"${text.replaceAll('"', '""')}"`;
     };
     return [figure.names, ...rowsOf(figure)].map((row) => row.map(cell).join(",")).join("\n") + "\n";
   }
