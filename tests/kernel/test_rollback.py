@@ -42,6 +42,7 @@ class Rewound(Life):
         before, faults = _everything(kernel), list(self.faults[0])
         log, mark = list(self.logs[0]), kernel.mark()
         self.rng, self.past = self.dice, list(self.past)
+        passed = mark
         for _ in range(2):  # a mark is there to go back to it again
             for _ in range(self.dice.randrange(1, 4)):
                 self._act(kernel)
@@ -141,7 +142,8 @@ def test_changes_are_kept_as_long_as_a_mark_could_undo_them():
     kernel.rollback(first)
     assert kernel.tree.get("world.agents", "ann", "position") == (0, 0, 0)
     del first
-    assert kernel.tree.replaced is kernel.ledger.undo is None
+    kept: list[object] = [kernel.tree.replaced, kernel.ledger.undo]
+    assert kept == [None, None]
     frame(kernel, [3, 0], 3)
 
 

@@ -19,10 +19,10 @@ from placet.lab.turning.continuation import Continuation, RunSource, states_at
 from placet.plugins.domains import remake
 from placet.scenarios import load
 from placet.scenarios.engine import run_scenario
+from placet.scenarios.policies import policies_of
 from placet.scenarios.population import Population
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario, as_text
-from placet.scenarios.setup import policies_of
 from placet.scenarios.values import ScenarioError
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.stores.url import open_event_log
@@ -206,7 +206,7 @@ def test_an_agent_that_is_born_again_gets_a_new_policy():
 def test_a_removed_member_is_not_registered_again_though_its_name_is_forgotten():
     scenario = Simulation(Hall(), agents={"a": (4, Caller)})._scenario
     kernel = Kernel(Hall(), KernelConfig(limits=Limits(removed_agents_max=1)))
-    population = Population(scenario, policies_of(replace(scenario, agents={})))
+    population = Population(scenario, policies_of(scenario.name, {}))
     members = [member.agent_id for member in population.unregistered(kernel.ledger)]
     assert members == ["a_1", "a_2", "a_3", "a_4"]
     for name in members:

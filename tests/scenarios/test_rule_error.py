@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from placet.scenarios.resume import find_run
 from placet.scenarios.rule_error import RuleError
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.values import AgentCohort
+from placet.schemas.config import OnRuleError
 from placet.stores.url import open_event_log
 from tests.cli.command_line import CommandLine
 
@@ -115,13 +117,13 @@ def test_contained_exceptions_are_counted(where, effects):
 
 
 def test_a_sweep_has_a_failed_row_or_a_count():
+    rows: list[tuple[str, OnRuleError]] = [
+        ("rule of Ring", "raise"),
+        ("rule of Ring", "refuse"),
+        ("", "refuse"),
+    ]
     scenarios = [
-        replace(scenario_of(cracks), on_rule_error=on_rule_error)
-        for cracks, on_rule_error in (
-            ("rule of Ring", "raise"),
-            ("rule of Ring", "refuse"),
-            ("", "refuse"),
-        )
+        replace(scenario_of(cracks), on_rule_error=on_rule_error) for cracks, on_rule_error in rows
     ]
     results = run_scenarios(scenarios, seeds=[1], jobs=1)
     assert results.column("status") == ["failed", "done", "done"]
@@ -168,8 +170,9 @@ class Ringing(EnvAdapter):
 
 
 def test_a_step_of_an_environment_is_undone_as_a_whole(monkeypatch):
-    agents = {"folk_1": {}, "folk_2": {}}
-    options = [{}, {"config": KernelConfig(on_rule_error="refuse")}]
+    agents: dict[str, Any] = {"folk_1": {}, "folk_2": {}}
+    options: list[dict[str, Any]] = [{}, {"config": KernelConfig(on_rule_error="refuse")}]
+    env = WorldEnv(lambda: Tower("rule of Ring"), Ringing(), agents)
     for option in options:
         env = WorldEnv(lambda: Tower("rule of Ring"), Ringing(), agents, **option)
         env.reset(seed=1)
@@ -185,6 +188,7 @@ def test_a_step_of_an_environment_is_undone_as_a_whole(monkeypatch):
     assert set(observations.values()) == {2 * (BROKEN_AT + 1)}
     env = WorldEnv(lambda: Tower("rule of Ring"), Ringing(), agents, on_rule_error="refuse")
     env.reset(seed=1)
+    infos: dict[str, Any] = {}
     for _ in range(BROKEN_AT + 1):
         *_, infos = env.step(dict.fromkeys(agents, 0))
     assert [info["admitted"] for info in infos.values()] == [True, False]

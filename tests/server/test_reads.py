@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -171,7 +172,7 @@ async def test_a_large_state_is_answered_as_a_small_one(monkeypatch, token):
 async def test_the_world_goes_on_while_a_large_state_is_encoded(monkeypatch):
     monkeypatch.setattr(state_routes, "_ENTITIES_AT_ONCE_MAX", 0)
     is_begun, may_end = threading.Event(), threading.Event()
-    to_json = state_routes.to_json
+    to_json = vars(state_routes)["to_json"]
 
     def held(value):
         is_begun.set()
@@ -225,7 +226,7 @@ async def test_many_agents_are_listed_as_few(monkeypatch):
 
 
 async def test_the_forks_of_a_token_leave_places_to_others():
-    claims = {name: {"world": "operator"} for name in ("alice", "bob")}
+    claims: Any = {name: {"world": "operator"} for name in ("alice", "bob")}
     config = ServeConfig(claims=claims, limits=HttpLimits(forks_max=5, forks_per_token_max=3))
     async with serving(serve=config) as served:
 
@@ -253,7 +254,8 @@ async def test_a_question_is_charged_for_the_records_that_it_reads_and_apart_fro
 
 @in_virtual_time
 async def test_a_stream_is_refused_or_delayed_beyond_the_rate():
-    path, denial = f"{WORLD}/stream", {"websocket.http.response": {}}
+    path = f"{WORLD}/stream"
+    denial: dict[str, Any] = {"websocket.http.response": {}}
     async with (
         serving(limits=TIGHT | {"read_work_per_second_max": 100}) as served,
         Socket(served.app, path, "operator") as socket,
@@ -280,11 +282,14 @@ async def test_requests_of_another_application_are_counted_by_their_answers():
     app = CountedReads(large, known, HttpLimits(read_work_burst_max=burst))
     statuses = []
 
+    async def unread():
+        raise AssertionError("a read has no body")
+
     async def send(message):
         if message["type"] == "http.response.start":
             statuses.append(message["status"])
 
     for token in ("alice", "alice", "bob", "nobody", "nobody", "nobody"):
         headers = [(b"authorization", b"Bearer " + token.encode())]
-        await app({"type": "http", "headers": headers}, None, send)
+        await app({"type": "http", "headers": headers}, unread, send)
     assert statuses == [200, 429, 200, 200, 200, 200]

@@ -8,7 +8,7 @@ visible entity has changed, and its present value; never an older one. Close cha
 are reported once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -41,6 +41,7 @@ class WorldMoment(NamedTuple):
         ledger: The agents of the world, as they are now.
         tree: The state, or a cut of it.
         state: The same as nested mappings.
+        declared: Collections that are empty where nothing of them is there.
     """
 
     seq: int
@@ -50,16 +51,17 @@ class WorldMoment(NamedTuple):
     ledger: Ledger
     tree: State
     state: Mapping[str, Mapping[str, Mapping[str, Json]]]
+    declared: Collection[str]
 
     @classmethod
     def of(cls, kernel: Kernel, *, is_cut: bool) -> "WorldMoment":
         """Return the present of a world; unless it is a cut, it is void at the next batch."""
         tree = kernel.tree.cut() if is_cut else kernel.tree
-        state = WorldState(tree) if is_cut else kernel.state
-        ledger = kernel.ledger
+        ledger, declared = kernel.ledger, kernel.declared
+        state = WorldState(tree, declared) if is_cut else kernel.state
         now = ledger.now_ns / SECOND_NS
         record = kernel.record_count - 1
-        return cls(kernel.seq, record, now, kernel.registry, ledger, tree, state)
+        return cls(kernel.seq, record, now, kernel.registry, ledger, tree, state, declared)
 
 
 class Viewpoint(NamedTuple):

@@ -187,7 +187,12 @@ def test_a_message_that_is_wrongly_public_is_found(kernel, monkeypatch):
 def test_counting_public_messages_asks_about_each_once_for_all_agents(monkeypatch, observation):
     questions = []
     may_see = Registry.may_see
-    monkeypatch.setattr(Registry, "may_see", lambda *a: questions.append(a) or may_see(*a))
+
+    def counted(*asked):
+        questions.append(asked)
+        return may_see(*asked)
+
+    monkeypatch.setattr(Registry, "may_see", counted)
     for count in (4, 16):
         kernel = Kernel(World(observation=observation))
         names = [f"a{number}" for number in range(count)]

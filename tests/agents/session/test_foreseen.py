@@ -40,8 +40,8 @@ class Meddled(Orchestrator):
 
 
 @asynccontextmanager
-async def opened(clock: str) -> Any:
-    ticks = {"tick_s": 1.0} if clock == "next_event" else {}
+async def opened(clock: Any) -> Any:
+    ticks: dict[str, Any] = {"tick_s": 1.0} if clock == "next_event" else {}
     config = OrchestratorConfig(clock=clock, **ticks)
     async with Meddled([Maze(), Sessions()], config) as world, anyio.create_task_group() as group:
         wired: list[Any] = []
@@ -96,7 +96,7 @@ def _difference(before: Any, after: Any) -> list[FieldChange]:
         old, new = before.get(name, {}), after.get(name, {})
         for field in {**old, **new}:
             was, now = old.get(field), new.get(field)
-            op = "add" if field not in old else "remove" if field not in new else "replace"
+            op: Any = "add" if field not in old else "remove" if field not in new else "replace"
             if op != "replace" or was != now:
                 changes.append(FieldChange(ROWS, name, field, op, was, now))
     return changes
@@ -106,7 +106,7 @@ def shown(changes: Any) -> Any:
     return sorted((one.path, one.op, one.old, one.new) for one in changes)
 
 
-async def _live(clock: str, mode: str, plan: Any, between: str, seconds: float) -> None:
+async def _live(clock: str, mode: Any, plan: Any, between: str, seconds: float) -> None:
     script = ScriptedAdapter([[("Go", {"steps": steps}) for steps in plan]], is_looping=True)
     async with opened(clock) as (world, wired):
         session = await Session.open(world=world, mode=mode, adapter=script)

@@ -93,7 +93,7 @@ def a_snapshot_without_quotas() -> AbstractContextManager[object]:
 def a_window_that_is_too_long_by_one() -> AbstractContextManager[object]:
     remember = Window.remember
 
-    def planted(self: Window, block: Any, ids_max: int, *rest: int) -> int:
+    def planted(self: Window, block: Any, ids_max: int, *rest: Any) -> int:
         return remember(self, block, ids_max + 1, *rest)
 
     return patch.object(Window, "remember", planted)

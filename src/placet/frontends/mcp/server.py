@@ -226,9 +226,10 @@ def _argument(values: Mapping[str, Json], path: tuple[str | int, ...], form: typ
     Raises:
         _PlanFault: It is missing, or of another form.
     """
-    if path[-1] not in values:
+    name = str(path[-1])
+    if name not in values:
         raise _PlanFault(path, f"is missing; it must be {_NAMES[form]}")
-    return _of_type(values[path[-1]], path, form)
+    return _of_type(values[name], path, form)
 
 
 def _of_type(value: Json, path: tuple[str | int, ...], form: type) -> Json:
