@@ -17,7 +17,6 @@ from placet.scenarios.resume import find_run
 from placet.scenarios.rule_error import RuleError
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.values import AgentCohort
-from placet.schemas.config import OnRuleError
 from placet.stores.url import open_event_log
 from tests.cli.command_line import CommandLine
 
@@ -117,7 +116,7 @@ def test_contained_exceptions_are_counted(where, effects):
 
 
 def test_a_sweep_has_a_failed_row_or_a_count():
-    rows: list[tuple[str, OnRuleError]] = [
+    rows: list[tuple[str, Any]] = [
         ("rule of Ring", "raise"),
         ("rule of Ring", "refuse"),
         ("", "refuse"),
