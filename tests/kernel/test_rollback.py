@@ -1,7 +1,7 @@
 """Law: a kernel that goes back to a mark is as one that never went on from there, now and later."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,13 +13,15 @@ from placet.actors.observation.viewer import Viewer
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel, KernelConfig, Kind, RecordList, RollbackMark
 from placet.kernel.ledger.dedup_window import dump_entry
+from placet.kernel.ledger.schedule import due_batches, room_at_ns
 from placet.kernel.log.replay import folded
 from placet.schemas.codec import canonical, from_canonical
 from placet.schemas.effect import Settlement
 from placet.schemas.errors import PlacetError, RollbackError
-from tests.kernel.builders import add, kernel_of
+from placet.schemas.limits import SECOND_NS, UNLIMITED
+from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.decide.rows.lives import Life
-from tests.kernel.domains import Lab
+from tests.kernel.domains import COUNTS, Lab, Nursery
 
 
 class Rewound(Life):
@@ -65,7 +67,8 @@ class Rewound(Life):
             lambda: kernel.step(dice.choice([0, 1.0, 9.0]), [self.batch() for _ in range(12)]),
             lambda: kernel.step(1.0, [kernel.intent("Gamble", agent=name) for _ in range(3)]),
             lambda: kernel.decide(self.batch(), kernel.sim_time + dice.choice([0, 2.5])),
-            lambda: kernel.remove_agent(name),
+            lambda: kernel.remove_agent(dice.choice([name, "k0", "k1", "k2"])),
+            lambda: self._schedule(kernel, (name, name, "k0", "k1")),
             lambda: kernel.register_agent(name, position=[3, 3], owner="other"),
             lambda: kernel.register_agent(f"late{self.number}", position=[1, 1]),
             lambda: kernel.set_agent_permissions(name, {"Move"}),
@@ -82,10 +85,17 @@ class Rewound(Life):
         with suppress(PlacetError):
             dice.choice(acts)()
 
+    def _schedule(self, kernel: Kernel, names: Sequence[str]) -> None:
+        """Schedule batches of agents in another order than the order of their times."""
+        for name in names:
+            due = kernel.sim_time + self.dice.choice([0.5, 3, 20])
+            kernel.decide({"intents": [kernel.intent("Gamble", agent=name)], "sim_time": due})
+
 
 def _everything(kernel: Kernel) -> list[Any]:
     """Return all that a kernel is made of, also what a snapshot leaves out."""
     ledger, outbox = kernel.ledger, kernel.open_effects()
+    shares = sorted(ledger.schedule_shares.items())
     windows = {name: a.window for name, a in ledger.agents.items() if a.window is not None}
     return [
         kernel.snapshot(),
@@ -96,6 +106,11 @@ def _everything(kernel: Kernel) -> list[Any]:
         {name: {i: dump_entry(e) for i, e in w.ids.items()} for name, w in windows.items()},
         {n: {k: [*map(dump_entry, r)] for k, r in w.ranges.items()} for n, w in windows.items()},
         (ledger.dedup.count, sum(w.count for w in windows.values()), dict(kernel._intents)),
+        {name: agent.cohort for name, agent in ledger.agents.items()},
+        ({name: (s.count, s.size) for name, s in shares}, ledger.schedule_size),
+        [(batch.due_of, batch.sim_time_ns) for batch in due_batches(ledger, UNLIMITED)],
+        [room_at_ns(ledger, s.heap, places, 0) for _, s in shares for places in (1, 2, 3)],
+        (dict(ledger.outbox_shares), list(ledger.scheduled)),
     ]
 
 
@@ -156,6 +171,36 @@ def test_a_mark_of_a_dropped_kernel_state_does_not_stop_a_later_one():
     frame(kernel, [1, 0], 1)
     kernel.rollback(mark)
     assert kernel.tree.get("world.agents", "ann", "position") == (0, 0, 0)
+
+
+def test_a_batch_scheduled_after_a_rollback_is_decided_at_its_own_time():
+    """It has the number of one that was undone, which was due earlier."""
+    kernel = kernel_of()
+    kernel.decide({"intents": [add("first")], "sim_time": 1.0}, 0)
+    mark = kernel.mark()
+    kernel.decide({"intents": [add("undone")], "sim_time": 5.0}, 0)
+    kernel.rollback(mark)
+    kernel.decide({"intents": [add("late")], "sim_time": 50.0}, 0)
+    kernel.step(1)
+    assert kernel.ledger.next_due_ns == 50 * SECOND_NS
+    kernel.step(9)
+    assert list(kernel.ledger.scheduled) == [2]
+    kernel.step(40)
+    assert not kernel.ledger.scheduled
+    assert kernel.state[COUNTS]["alice"]["count"] == 2
+
+
+@pytest.mark.parametrize(("kind", "things"), [("Bear", ("kid", "imp")), ("Bury", ("alice", "bob"))])
+def test_removals_and_the_number_of_agents_show_that_the_agents_are_others(kind, things):
+    kernel, seen = kernel_of([Nursery()]), set()
+    mark, ledger = kernel.mark(), kernel.ledger
+    for thing in things:
+        one = intent(kind, {"thing": thing}, thing, context_seq=kernel.seq)
+        for act in (lambda one=one: kernel.decide([one]), lambda: kernel.rollback(mark)):
+            act()
+            assert (ledger.removals, len(ledger.agents)) not in seen
+            seen.add((ledger.removals, len(ledger.agents)))
+    assert [*ledger.agents] == ["alice", "bob"]
 
 
 class Permits:

@@ -5,7 +5,7 @@ mark does (`kernel/rollback.py`). `kernel/commit/apply_record.py` is its only wr
 decisions and for replay.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
@@ -184,7 +184,8 @@ class Ledger:
         group: Number of groups of batches within the tick that left a record.
         ordinals: Number of admitted intents of each agent at this tick and time.
         agents: Registered agents by name.
-        removals: Number of agents removed since this object was made.
+        removals: Number of removals of agents, and of registrations and removals undone, since this
+            object was made; never goes back.
         gone: Generation of each removed name, as long as it is remembered.
         generation_floor: No forgotten name had a higher generation.
         dedup: The dedup windows of all agents, bounded together.
@@ -196,7 +197,7 @@ class Ledger:
         owned: Number of agents whose id differs from the id of their owner, by owner.
         marks: Marks of at-most-once effects that were started, and of dead letters.
         schedule: Heap of `(due_ns, number)`; below its top may be entries of removed batches.
-        scheduled: Scheduled batches by number.
+        scheduled: Scheduled batches by number, in this order.
         schedule_shares: The same batches by submitter; has no submitter without batches.
         schedule_size: Bytes of the scheduled batches, as `scheduled_bytes` counts them.
         scheduled_seen: Number of the latest scheduled batch.
@@ -208,6 +209,7 @@ class Ledger:
     __slots__ = (
         "_is_order_kept",
         "_is_outbox_sorted",
+        "_is_schedule_sorted",
         "agents",
         "dedup",
         "executors",
@@ -264,6 +266,7 @@ class Ledger:
         self.undo: list[Undo | WindowOwner] | None = None
         self._is_order_kept = False
         self._is_outbox_sorted = True
+        self._is_schedule_sorted = True
 
     def set_policy(self, policy: GateSettings) -> None:
         """Replace the gate settings in force."""
@@ -283,7 +286,7 @@ class Ledger:
         generation = self.gone.get(agent_id, self.generation_floor) + 1
         agent = Agent(agent_id, owner, generation)
         if self.undo is not None:
-            self.undo.append((restore_item, self.agents, agent_id, None))
+            self.undo.append((self._restore_agent, agent_id, None))
         self.agents[agent_id] = agent
         if owner != agent_id:
             self._count_owned(owner, 1)
@@ -308,7 +311,7 @@ class Ledger:
                 self._is_order_kept = True
                 undo.append((self._reorder_agents, tuple(self.agents)))
             undo.append((restore_item, self.gone, agent_id, self.gone.get(agent_id)))
-            undo.append((restore_item, self.agents, agent_id, self.agents[agent_id]))
+            undo.append((self._restore_agent, agent_id, self.agents[agent_id]))
         agent = self.agents.pop(agent_id)
         self.removals += 1
         if agent.owner != agent_id:
@@ -413,12 +416,12 @@ class Ledger:
         Its record is kept without its place in the chain, which is no part of a world.
         """
         if self.undo is not None:
-            self.undo.append((self._remove_scheduled, record.number))
+            self.undo.append((self._undo_scheduled, self._remove_scheduled, record.number))
         self.scheduled_seen = record.number
         self._put_scheduled(msgspec.structs.replace(record, prev=GENESIS))
 
     def _put_scheduled(self, record: Scheduled) -> None:
-        """Put a batch into the schedule; the heaps may have an entry of a removed one twice."""
+        """Put a batch into the schedule."""
         self.scheduled[record.number] = record
         share = self.schedule_shares.setdefault(record.submitter, ScheduleShare())
         share.count += 1
@@ -431,7 +434,7 @@ class Ledger:
     def pop_scheduled(self, number: int) -> None:
         """Remove a batch from the schedule, usually the first. O(log n), amortized."""
         if self.undo is not None:
-            self.undo.append((self._put_scheduled, self.scheduled[number]))
+            self.undo.append((self._undo_scheduled, self._put_scheduled, self.scheduled[number]))
         self._remove_scheduled(number)
 
     def _remove_scheduled(self, number: int) -> None:
@@ -481,8 +484,8 @@ class Ledger:
     ) -> None:
         """Undo changes, and set the scalars. O(changes).
 
-        Where a batch of an agent that was idle for long is undone, also O(agents); and O(outbox)
-        where a settlement is.
+        Where a batch of an agent that was idle for long is undone, also O(agents); O(outbox) where
+        a settlement is, and O(n log n) in the schedule where a change of the schedule is.
 
         Args:
             newest_first: Lists of how changes are undone, each in the order of the changes.
@@ -502,6 +505,34 @@ class Ledger:
             oldest_first = sorted(self.outbox.items())
             self.outbox.clear()
             self.outbox.update(oldest_first)
+        if not self._is_schedule_sorted:
+            self._is_schedule_sorted = True
+            self._rebuild_schedule()
+
+    def _restore_agent(self, agent_id: str, agent: Agent | None) -> None:
+        """Undo the registration or the removal of an agent."""
+        restore_item(self.agents, agent_id, agent)
+        self.removals += 1
+
+    def _undo_scheduled(self, undo: Callable[..., None], *arguments: object) -> None:
+        """Undo a change of the schedule; `_rebuild_schedule` puts it in order."""
+        undo(*arguments)
+        self._is_schedule_sorted = False
+
+    def _rebuild_schedule(self) -> None:
+        """Make the heaps anew, without entries of batches that were undone.
+
+        Their numbers are used again, so such an entry would name another batch, due at another
+        time.
+        """
+        by_number = sorted(self.scheduled.items())
+        self.scheduled.clear()
+        self.scheduled.update(by_number)
+        self.schedule[:] = sorted((record.due_ns, number) for number, record in by_number)
+        for share in self.schedule_shares.values():
+            share.heap.clear()
+        for entry in self.schedule:  # a sorted list is a heap
+            self.schedule_shares[self.scheduled[entry[1]].submitter].heap.append(entry)
 
     def _reorder_agents(self, names: tuple[str, ...]) -> None:
         """Put the agents into an earlier order of theirs."""

@@ -23,11 +23,9 @@ def due_batches(
         work_max: Stop after the batch with which the base work is more units than this.
     """
     batches: list[CheckedBatch] = []
-    last = None
     for entry in _due_entries(ledger.schedule, now_ns):
-        if entry[1] not in ledger.scheduled or entry == last:  # twice after a rollback
+        if entry[1] not in ledger.scheduled:
             continue
-        last = entry
         batch = _batch(ledger, *entry)
         batches.append(batch)
         work_max -= batch.base_work

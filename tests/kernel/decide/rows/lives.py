@@ -140,6 +140,12 @@ def be_odd(draft: Draft, intent: Intent) -> object:  # noqa: C901, PLR0912  # on
             draft.put(AGENTS, me, "\ud800", 6)
         case "claim":
             draft.claim("k")
+        case "pin":
+            draft.pin_draws(f"a key of {me}")
+            draft.put(AGENTS, me, "hue", draft.randint_below(99, "hue"))
+        case "check":
+            draft.check_changes(lambda made: refuse("odd", "even") if draft.seq % 2 else None)
+            draft.put(AGENTS, me, "hue", 7)
         case "read":
             pass
         case _ if how in puts:
@@ -157,6 +163,18 @@ def look(draft: Draft, intent: Intent) -> Answer:
 
 def keep(draft: Draft, intent: Intent) -> Answer:
     draft.put(AGENTS, draft.agent_id, "free", intent["payload"])
+    return None
+
+
+def bear(draft: Draft, intent: Intent) -> Answer:
+    """Register an agent, as one of a cohort or of none."""
+    cohort = "kids" if intent["payload"].get("x") else None
+    draft.register(f"k{intent['payload'].get('cell', 0)}", cohort, position=[1, 1])
+    return None
+
+
+def bury(draft: Draft, intent: Intent) -> Answer:
+    draft.remove(f"k{intent['payload'].get('cell', 0)}")
     return None
 
 
@@ -180,6 +198,8 @@ class Odd(Domain):
         Kind("Odd", Manner, be_odd, effects=("mail",)),  # type: ignore[arg-type]  # not a rule's
         Kind("Look", Numbers, look, risk="read"),
         Kind("Free", dict[str, JsonValue], keep, reads=cells_read, when_stale="revalidate"),
+        Kind("Bear", Numbers, bear),
+        Kind("Bury", Numbers, bury),
     )
 
     def on_open(self, draft: Draft) -> None:
@@ -189,8 +209,15 @@ class Odd(Domain):
     def on_register(self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]) -> None:
         draft.create(AGENTS, agent_id, {"money": 5})
 
+    def on_remove(self, draft: Draft, agent_id: str) -> None:
+        draft.delete(AGENTS, agent_id)
+
     def on_tick(self, draft: Draft, sim_time: float) -> None:
         draft.put(CELLS, "c0", "t", draft.draw("tick"))
+        if draft.exists(AGENTS, "k0"):
+            draft.remove("k0")
+        elif draft.tick % 3 == 0:
+            draft.register("k0", "kids", position=[2, 2])
 
 
 class Solvent(Odd):
@@ -222,7 +249,7 @@ class Validator:
 HOWS = (
     *("raise", "raise_late", "return", "surrogate", "huge", "float", "list", "poor", "warn"),
     *("answer", "normalize", "create", "create", "delete", "effect", "undeclared", "field"),
-    *("unregistered", "many", "twice", "other", "claim", "read", "?"),
+    *("unregistered", "many", "twice", "other", "claim", "read", "pin", "check", "?"),
 )
 
 
@@ -316,6 +343,7 @@ class Life:
             + ["Grab", "Take"] * 3
             + ["Odd"] * 4
             + ["Give", "Work", "Look", "Speak", "Interact", "Free", "Custom"]
+            + ["Bear", "Bear", "Bury"]
         )
         payload: Any = {
             "Move": {"to": [rng.randrange(60), rng.choice([1.5, 2, -0.0])]},
@@ -333,13 +361,17 @@ class Life:
             },
             "Free": {"cell": 1, "z": [1, 2], "a": {"q": None}},
             "Custom": {"action": "x", "b": 2},
+            "Bear": {"cell": rng.randrange(4), "x": rng.randrange(2)},
+            "Bury": {"cell": rng.randrange(4)},
         }[kind]
         behind = rng.choice([0, 0, 0, 0, 1, 3, 15])
         n = self.number
         intent: dict[str, Json] = {
             "kind": kind,
             "payload": payload,
-            "agent_id": f"a{rng.randrange(self.agents)}",
+            "agent_id": rng.choice(
+                [f"a{rng.randrange(self.agents)}"] * 5 + [f"k{rng.randrange(4)}"]
+            ),
             "req_id": rng.choice(
                 [f"s:{rng.randrange(40)}", f"s:{n}", f"q:{n}", f"f{n}", f"s:0{n}"]
             ),
