@@ -832,7 +832,7 @@ class Kernel:
             if is_written:  # a group without a record leaves no trace, not even its time
                 ledger.now_ns = context.now_ns
                 self._groups += 1
-        self._notify_agents(recorder.agents)
+            self._notify_agents(recorder.agents)
         if is_written and self._groups >= self.config.limits.checkpoint_groups:
             self._groups = 0
             self._control.checkpoint()

@@ -375,6 +375,38 @@ def test_hooks_admit_refuse_or_break_a_birth(kind, action, code, joins):
     proven(kernel, log, [Clinic(), Nursery()])
 
 
+@pytest.mark.parametrize("joins", [True, False])
+def test_births_before_a_batch_that_raises_stay(joins):
+    """The validator gets their permissions."""
+    sink, log = Sink(), list[bytes]()
+    kernel = kernel_of([Clinic()], validator=sink, sink=log, on_rule_error="raise")
+    kernel.joins_batches = joins
+    first, second = (
+        intent("Do", {"action": action}, agent_id=agent_id, priority=priority)
+        for action, agent_id, priority in (("both", "alice", 20), ("cohort", "alice", 10))
+    )
+    with pytest.raises(ValueError, match="cohort"):
+        kernel.decide_group([[first], [{**second, "req_id": "second"}]])
+    assert [*kernel.ledger.agents] == ["alice", "kid"]
+    assert sink.told == ["alice", "bob", "kid"]
+    proven(kernel, log, [Clinic()])
+
+
+def test_a_tick_that_raises_after_a_birth_registers_nobody_and_is_not_collected():
+    class Breaking(Nursery):
+        def on_tick(self, draft: Any, sim_time: float) -> None:
+            super().on_tick(draft, sim_time)
+            raise ZeroDivisionError
+
+    collected: list[int] = []
+    kernel = kernel_of([Breaking()], on_rule_error="raise")
+    kernel.on_tick = lambda kernel: collected.append(kernel.ledger.tick)
+    before = kernel.snapshot()
+    with pytest.raises(ZeroDivisionError):
+        kernel.tick(0.0)
+    assert (kernel.snapshot(), collected, [*kernel.ledger.agents]) == (before, [], ["alice", "bob"])
+
+
 def test_other_hooks_may_not_register():
     with pytest.raises(Exception, match=r"draft\.register is for the rule of a kind, on_batch and"):
         kernel_of([Clinic()]).register_agent("kid", how="nested")
