@@ -135,6 +135,16 @@ def _register(**options: Any) -> None:
     Kernel(World()).register_agent("ann", **options)
 
 
+def _bear(of: type[Domain], **attributes: Any) -> None:
+    """Register an agent by the hook of a tick."""
+
+    class Bearing(of):  # type: ignore[misc, valid-type]  # a base that is given
+        def on_tick(self, draft: Any, now: float) -> None:
+            draft.register("kid", **attributes)
+
+    Kernel(Bearing(), KernelConfig(on_rule_error="raise")).tick(1.0)
+
+
 CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
     # a world and its agents
     "quotas of a kernel": (
@@ -166,6 +176,8 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda _: Kernel(Deaf()).register_agent("ann", wealth=1),
         "on_register",
     ),
+    "attributes of a birth": (lambda _: _bear(Wealth, welth=1), "wealth"),
+    "attributes of a birth in a deaf domain": (lambda _: _bear(Deaf, wealth=1), "on_register"),
     "changed permissions": (
         lambda _: in_world(lambda world: world.set_agent_permissions("ann", {"Intreact"})),
         "Interact",
@@ -334,6 +346,7 @@ CASES_OF: dict[str, Any] = {
         "quotas": ["quotas of a scenario", "axis of quotas"],
         "clock": ["clock"],
         "backpressure": ["backpressure"],
+        "on_rule_error": ["on_rule_error"],
         "agents": ["key of a cohort", "axis of a cohort", "axis of another cohort", "override"],
         "objects": "entries have the keys of `ObjectSort`; their names are made here",
         "collect": ["key of collect"],
@@ -341,7 +354,10 @@ CASES_OF: dict[str, Any] = {
     "AgentCohort": {
         "policy": ["policy of a cohort"],
         "area": FREE,
-        "attributes": ["attributes of a cohort", "attributes of a domain"],
+        "attributes": [
+            *("attributes of a cohort", "attributes of a domain"),
+            *("attributes of a birth", "attributes of a birth in a deaf domain"),
+        ],
         "permissions": ["permissions of a cohort"],
         "options": ["options of a policy", "options of a policy without options"],
     },

@@ -8,9 +8,11 @@ the agent is in `Draft.agents`.
 from collections.abc import Callable, Mapping
 
 from placet.kernel.context import GateContext
+from placet.kernel.control.attributes import Attributes, require_read
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.schedule import batches_of
 from placet.kernel.plugin.domain import Domain, RuleRefusal, refuse
+from placet.kernel.plugin.registry import overrides
 from placet.kernel.state.draft import AgentRefused
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.errors import AgentError, ValidationError
@@ -41,7 +43,7 @@ class Registrar:
             AgentRefused: The name is taken or invalid, there are too many agents, or a domain
                 refuses the agent.
             AgentError: The draft is of a hook that must not register.
-            ValidationError: An attribute is not plain JSON.
+            ValidationError: An attribute is not plain JSON, or its name is misspelled.
             ValueError: The cohort is no valid name.
         """
         self._require_place("register")
@@ -53,10 +55,12 @@ class Registrar:
         frozen = freeze(plain_attributes(attributes, policy.limits))
         kinds = policy.default_permissions
         permissions = None if kinds is None else sorted(kinds)
-        draft = self._context.draft
+        draft, domains = self._context.draft, self._context.registry.concerned(name)
+        sought: set[str] = set()
 
         def hook(domain: Domain) -> None:
-            answer: object = domain.on_register(draft, name, thaw(frozen))
+            given = Attributes(thaw(frozen), sought)
+            answer: object = domain.on_register(draft, name, given)
             if isinstance(answer, RuleRefusal):
                 raise AgentRefused(answer, answer.message, domain.name)
             if answer is not None:
@@ -66,7 +70,11 @@ class Registrar:
                     f"got {shown}"
                 )
 
-        self._run(AgentChange(name, False, cohort, permissions, frozen), hook, by=name)
+        def check() -> None:
+            has_hook = any(overrides(domain, "on_register") for domain in domains)
+            require_read(frozen, sought, has_hook=has_hook)
+
+        self._run(AgentChange(name, False, cohort, permissions, frozen), hook, check, by=name)
 
     def remove(self, agent_id: object) -> None:
         """Run `on_remove` of the domains for an agent, and note that it is removed.
@@ -86,8 +94,18 @@ class Registrar:
 
         self._run(AgentChange(name, is_removed=True), hook, by=draft.agent_id)
 
-    def _run(self, change: AgentChange, hook: Callable[[Domain], None], by: str) -> None:
-        """Run a hook of each domain that the agent concerns; undo all of them if one raises."""
+    def _run(
+        self,
+        change: AgentChange,
+        hook: Callable[[Domain], None],
+        check: Callable[[], None] | None = None,
+        *,
+        by: str,
+    ) -> None:
+        """Run a hook of each domain that the agent concerns, and a check after the last.
+
+        All of the hooks are undone if one of them or the check raises.
+        """
         draft, registry = self._context.draft, self._context.registry
         draft.charge(AGENT_CHANGE_WORK)
         mark, since, agent_id = draft.mark_here(), draft.writes_count, draft.agent_id
@@ -97,6 +115,8 @@ class Registrar:
                 first = draft.writes_count
                 hook(domain)
                 registry.require_own_writes(domain, draft, first)
+            if check is not None:
+                check()
         except BaseException:
             draft.undo(mark)
             raise

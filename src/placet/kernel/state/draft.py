@@ -507,7 +507,7 @@ class Draft:
 
         Raises:
             AgentError: It is called in another hook.
-            ValidationError: An attribute is not plain JSON.
+            ValidationError: An attribute is not plain JSON, or its name is misspelled.
             ValueError: The cohort is no valid name.
             AgentRefused: The intent is refused. Do not catch it.
         """
