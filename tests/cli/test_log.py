@@ -10,16 +10,18 @@ import pytest
 
 from placet.domains.world import World
 from placet.history.reader import check_integrity, config_of, fold
-from placet.history.selection import Selection, selected_records
+from placet.history.selection import Selection, require_named, selected_records
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import Divergence
-from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.errors import PlacetError, StoreError
+from placet.schemas.log.record import LogGroup, agents_of
 from placet.schemas.printable import printable
 from placet.stores.memory import MemoryEventLog
 from placet.stores.url import file_of, open_event_log
 from tests.cli.command_line import as_lines, move, run_process
 from tests.cli.test_verify import stored
+from tests.kernel.builders import kernel_of
+from tests.kernel.domains import Nursery
 
 
 def memory_log(config=None):
@@ -35,6 +37,22 @@ def memory_log(config=None):
     kernel.tick(2.0)
     log.append(LogGroup(0, 0, kernel.seq, tuple(records)), epoch)
     return log, kernel
+
+
+def test_an_agent_that_a_rule_registered_is_selected_by_its_name():
+    """It has no intent; its birth and its death are of ticks."""
+    records: list[bytes] = []
+    kernel = kernel_of([Nursery()], sink=records)
+    for _ in range(5):
+        kernel.step(1.0)
+    log = MemoryEventLog()
+    log.append(LogGroup(0, 0, kernel.seq, tuple(records)), log.open())
+    selection = Selection(agents=frozenset({"dora"}))
+    require_named(log, selection)
+    selected = [record for _, record in selected_records(log, selection)]
+    assert [agents_of(record)[0].is_removed for record in selected] == [False, True] * 2
+    with pytest.raises(PlacetError, match="did you mean 'dora'"):
+        require_named(log, Selection(agents=frozenset({"dorra"})))
 
 
 # log

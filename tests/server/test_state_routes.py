@@ -9,7 +9,7 @@ from placet.domains.world import World
 from placet.schemas.event import Event
 from placet.schemas.log.record import LogStart
 from tests.kernel.builders import add, intent
-from tests.kernel.domains import Lab
+from tests.kernel.domains import Lab, Nursery
 from tests.server.served import serving
 
 
@@ -55,6 +55,31 @@ async def test_an_owner_reads_state_as_its_agent():
         await served.submit(speak(1, "dave", "to red alone", channel="team"))
         assert "to red alone" not in (await served.get("state", token="carol")).text
         assert "to red alone" in (await served.get("state?agent=dave", token="carol")).text
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_a_birth_is_read_by_the_operator_and_shown_as_far_as_its_entity_is(grouped):
+    """The entity of the newborn `secret kid` is hidden; its attributes are drawn."""
+    async with serving(Nursery(), clock="stepped") as served:
+        for name in ("secret kid", "dan"):
+            bear = intent("Bear", {"thing": name}, name)
+            batches = [bear, add(f"a{len(name)}", agent_id="bob")][: 1 + grouped]
+            sent = map(served.submit, batches)
+            await asyncio.gather(*sent, served.post("step", {"dt": 1.0}))
+        await served.post("step", {"dt": 1.0})
+        events = (await served.get("events")).json()["events"]
+        born = [one["agents"] for one in events if one.get("agents")]
+        assert [[one["agent_id"] for one in agents] for agents in born] == [
+            *(["secret kid"], ["dora"], ["dan"], ["dora"])
+        ]
+        assert born[0][0].keys() == {
+            *("agent_id", "is_removed", "cohort", "permissions", "attributes")
+        }
+        assert born[0][0]["attributes"].keys() == {"luck"}
+        shown = (await served.get("events", token="bob")).json()["events"]
+        assert all("agents" not in event and "attributes" not in str(event) for event in shown)
+        assert "secret kid" not in str(shown)
+        assert "lab.counts/dan" in str(shown)
 
 
 async def test_events_are_read_in_pages_without_gaps():

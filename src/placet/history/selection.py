@@ -19,7 +19,6 @@ from placet.schemas.log.record import (
     Header,
     Record,
     Refused,
-    Registered,
     RulesChanged,
     Scheduled,
     agents_of,
@@ -138,9 +137,8 @@ def _add_names(record: Record, agents: dict[str, None], kinds: dict[str, None]) 
     """Add the names of agents and kinds in a record."""
     if isinstance(record, Header | RulesChanged):
         kinds.update(dict.fromkeys(record.kinds))
-    elif isinstance(record, Registered | AgentChanged):
-        agents[record.agent_id] = None
-    elif isinstance(record, Admitted | Refused | Scheduled):
+    agents.update(dict.fromkeys(change.agent_id for change in agents_of(record)))
+    if isinstance(record, Admitted | Refused | Scheduled):
         for agent_id, _, kind, _, _ in decode_intents(record.encoded):
             agents[agent_id] = kinds[kind] = None
 

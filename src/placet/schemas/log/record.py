@@ -600,6 +600,9 @@ def record_as_dict(record: Record) -> dict[str, Json]:
         fields["state_digest"] = record.state_digest.hex()
     if "changes" in fields:
         fields["changes"] = _changes_as_list(record.changes)  # type: ignore[union-attr]  # has it
+    if isinstance(record, AdmittedWithAgents | TickWithAgents):
+        names = AgentChange.__struct_fields__
+        fields["agents"] = [dict(zip(names, one, strict=True)) for one in fields["agents"]]
     return fields
 
 
