@@ -214,7 +214,11 @@ def _run_step(kernel: Kernel, what: str, rest: Sequence[Any], now: float) -> Any
                 effects = kernel.open_effects()
                 return effects and kernel.settle(Settlement(effects[0].key, *rest))
             case "register":
-                return kernel.register_agent(rest[0], **rest[1]).generation
+                options = dict(rest[1])
+                if "permissions" in options:  # a name of no kind is refused
+                    known = kernel.registry.kinds
+                    options["permissions"] = [k for k in options["permissions"] if k in known]
+                return kernel.register_agent(rest[0], **options).generation
             case "change":
                 return [verdict.as_dict() for _, verdict in kernel.change_agent(*rest)]
             case "permit":

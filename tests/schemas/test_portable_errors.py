@@ -49,6 +49,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "MissingKeyError": (("shelv", "shop", ["shelf"]), {}),
     "MailboxFull": (("mailbox_bytes", 9, 8), {}),
     "PlannerOverBudget": (("text", Code.TOKENS_EXHAUSTED), {}),
+    "_PlanFault": ((("plan", 0), "is missing"), {}),
     "PlanInvalidError": (([("/a", "wrong")],), {"is_version_missing": False}),
     "StalePlanError": (("text",), {"current_design_version": 4}),
     "OutOfRangeError": (("/a", "too large"), {}),

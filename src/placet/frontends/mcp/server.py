@@ -26,6 +26,7 @@ from placet.frontends.mcp.results import confirmation, plan_tool, refused, resul
 from placet.frontends.world_factory import catalogue_of
 from placet.schemas.codec import Json, canonical
 from placet.schemas.json_value import format_value, pointer
+from placet.schemas.portable_error import PortableError
 from placet.server.config import ServeConfig
 
 PLAN_TOOL: Final = "propose_plan"
@@ -203,7 +204,7 @@ def _actions_of(params: types.CallToolRequestParams) -> tuple[Actions, str]:
     return actions, goal[:_GOAL_CHARS_MAX]
 
 
-class _PlanFault(Exception):  # noqa: N818  # it names a fault of a client's call
+class _PlanFault(PortableError):  # noqa: N818  # it names a fault of a client's call
     """A fault in the arguments of `propose_plan`.
 
     Attributes:
