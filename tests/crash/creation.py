@@ -42,8 +42,9 @@ from placet.stores.snapshots.files import SnapshotFiles, SnapshotStore
 from placet.stores.snapshots.recovery import recover
 from placet.stores.sqlite.heartbeat import Heartbeat
 from placet.stores.sqlite.log import SqliteEventLog
+from placet.sweeps.formats import FORMAT
 from placet.sweeps.results import Results
-from placet.sweeps.study import FORMAT, RowWriter, Study
+from placet.sweeps.study import RowWriter, Study
 from placet.tables.definitions import Column
 from placet.tables.export import export
 from placet.tables.parts import CollectedTable, CollectError, PartFolder, read_collected

@@ -314,8 +314,11 @@ def test_existing_folder_is_refused_and_left_alone(tmp_path):
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ('{"tables": {"../agents": {}}}', "of no collector: expected the tables agents, refusals"),
-        ('{"tables": {"world": {}}}', "cannot read the collected rows"),
+        (
+            '{"tables": {"../agents": {}}, "ticks": 1}',
+            "of no collector: expected the tables agents, refusals",
+        ),
+        ('{"tables": {"world": {}}, "ticks": 1}', "cannot read the collected rows"),
         ('{"rows": 1}', "cannot read the collected rows"),
         ("torn", "cannot read the collected rows"),
     ],

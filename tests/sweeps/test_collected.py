@@ -1,6 +1,5 @@
 """Collected rows of the runs of a sweep."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -116,20 +115,6 @@ def test_a_qualified_field_has_a_column_of_its_own(tmp_path):
     town = TOWN.with_values(collect={"agents": ["world.agents/team"]})
     table = sweep(tmp_path / "study", [town]).collected("agents")
     assert {"seed", "world.agents/team"} < set(table.columns)
-
-
-@pytest.mark.parametrize("place", [["../secret", 0, 1], ["/etc/passwd", 0, 1], [], ["none", 0, 1]])
-def test_rows_of_a_stranger_do_not_lead_out_of_the_study(tmp_path, place):
-    results = sweep(tmp_path / "study", [TOWN], seeds=[1])
-    (rows,) = (tmp_path / "study" / "results").iterdir()
-    row = json.loads(rows.read_bytes())
-    row["collected"]["world"] = place
-    rows.write_text(json.dumps(row) + "\n")
-    (tmp_path / "study" / "secret").write_bytes(b"0")
-    results = Results.load(tmp_path / "study")
-    with pytest.raises(LabError, match="cannot read the rows of the table 'world'"):
-        results.collected("world")
-    assert len(results.collected("agents")) == 8
 
 
 def test_refusals_are_collected(tmp_path):

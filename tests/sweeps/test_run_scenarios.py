@@ -18,6 +18,7 @@ from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.values import ScenarioError
 from placet.sweeps import study as study_module
 from placet.sweeps.errors import LabError
+from placet.sweeps.plan import run_key
 from tests.sweeps.sweeping import (
     InlineExecutor,
     agents_left,
@@ -89,25 +90,6 @@ def test_a_row_that_was_not_written_whole_is_run_again(tmp_path, marks):
     results = sweep(tmp_path / "study", outcome=mark_execution)
     assert len(results) == 4
     assert sorted(marks().values()) == [1, 1, 1, 2]
-
-
-def test_a_damaged_row_is_named(tmp_path):
-    sweep(tmp_path / "study")
-    (rows,) = (tmp_path / "study" / "results").iterdir()
-    rows.write_bytes(rows.read_bytes().replace(b'"key"', b'"kea"', 1))
-    with pytest.raises(LabError, match=r"line 1 of .*jsonl is no row of a run: remove the line"):
-        Results.load(tmp_path / "study")
-    rows.write_bytes(b"[1]\n")
-    with pytest.raises(LabError, match=r"line 1 of .*jsonl is no row"):
-        Results.load(tmp_path / "study")
-
-
-@pytest.mark.parametrize("key", ["id", "parts", "scenarios", "plans"])
-def test_a_damaged_manifest_is_named(tmp_path, key):
-    manifest = {"format": "placet study 1", "id": "", "parts": {}, "scenarios": {}, "plans": []}
-    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, key: None}))
-    with pytest.raises(LabError, match=f"manifest.json is damaged: it has no valid '{key}'"):
-        Results.load(tmp_path)
 
 
 def test_a_failing_outcome_is_a_row_with_its_error_until_it_is_retried(tmp_path, monkeypatch):
@@ -275,17 +257,19 @@ def test_a_row_after_a_failed_write_is_whole(tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(number, data[:20])
 
-    row = {"code": "", "scenario": "", "seed": 0, "attempt": 0, "error": None}
+    name = "a run whose row has no room left"
+    row = {"code": "c", "scenario": name, "attempt": 0, "error": None}
+    rows = [{"key": run_key("c", name, seed), "seed": seed, **row} for seed in range(3)]
     with study_module.Study(tmp_path).locked() as study:
         writer = study_module.RowWriter(tmp_path, study.session)
-        writer.write({"key": "first", **row})
+        writer.write(rows[0])
         with monkeypatch.context() as patch:
             patch.setattr("placet.sweeps.study.os.write", write_half)
             with pytest.raises(OSError, match="No space left"):
-                writer.write({"key": "a run whose row has no room left on the disk", **row})
-        writer.write({"key": "second", **row})
+                writer.write(rows[1])
+        writer.write(rows[2])
         writer.close()
-        assert list(study.read_rows()) == ["first", "second"]
+        assert list(study.read_rows().values()) == [rows[0], rows[2]]
 
 
 class DyingExecutor(InlineExecutor):

@@ -7,17 +7,21 @@ that it cannot print or encode. Requests and log records have parsers of their o
 
 import json
 import re
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from placet.schemas.codec import Json
 from placet.schemas.limits import DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX
 
-_INTEGER_MAX: Final = 2**64
+_INTEGER_BITS: Final = 64
 _NAMES: Final = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DOTTED: Final = re.compile(
     rf"(?<![\w-]){_NAMES}(?:[ \t]*+\.[ \t]*+{_NAMES}){{{DOCUMENT_DEPTH_MAX}}}"
 )
 """A key of too many parts: the parser of TOML takes time quadratic in them."""
+
+_Typed = TypeVar("_Typed")
 
 
 class DocumentError(ValueError):
@@ -47,31 +51,48 @@ def parse_toml(text: bytes | str) -> dict[str, Json]:
         raise _too_deep() from None
     except ValueError as error:  # not TOML, or an integer of thousands of digits
         raise _fault(error) from None
-    _require_bounded(document)
+    _require_bounded(document, _INTEGER_BITS)
     return document
 
 
-def parse_json(text: bytes | str) -> Json:
+def parse_json(
+    text: bytes | str,
+    *,
+    bytes_max: int = DOCUMENT_BYTES_MAX,
+    integer_bits_max: int = _INTEGER_BITS,
+) -> Json:
     """Parse a JSON document; `NaN` and `Infinity` are numbers, as Python's own writer has them.
 
     Raises:
         DocumentError: The text is not UTF-8 or not JSON, or has half a character.
-        DocumentTooLarge: It is larger than `DOCUMENT_BYTES_MAX`, nests deeper than
-            `DOCUMENT_DEPTH_MAX`, or has an integer beyond 64 bits.
+        DocumentTooLarge: It is larger than `bytes_max`, nests deeper than `DOCUMENT_DEPTH_MAX`,
+            or has an integer of more than `integer_bits_max` bits.
     """
     try:
-        document: Json = json.loads(_decoded(text))
+        document: Json = json.loads(_decoded(text, bytes_max))
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:  # not JSON, or an integer of thousands of digits
-        raise _fault(error) from None
-    _require_bounded(document)
+        raise _fault(error, integer_bits_max) from None
+    _require_bounded(document, integer_bits_max)
     return document
 
 
-def _decoded(text: bytes | str) -> str:
-    if len(text) > DOCUMENT_BYTES_MAX:
-        raise DocumentTooLarge(f"the document is larger than {DOCUMENT_BYTES_MAX} bytes")
+def typed(document: Json, type_: type[_Typed]) -> _Typed:
+    """Return a document as a type of `msgspec`: a struct, a `TypedDict`, a tuple of types.
+
+    Raises:
+        DocumentError: A value is of another type, or lacks; the message names its place.
+    """
+    try:
+        return msgspec.convert(document, type_)
+    except msgspec.ValidationError as error:
+        raise DocumentError(" ".join(str(error).split())) from None
+
+
+def _decoded(text: bytes | str, bytes_max: int = DOCUMENT_BYTES_MAX) -> str:
+    if len(text) > bytes_max:
+        raise DocumentTooLarge(f"the document is larger than {bytes_max} bytes")
     if isinstance(text, str):
         return text
     try:
@@ -80,7 +101,7 @@ def _decoded(text: bytes | str) -> str:
         raise DocumentError(f"byte {error.start} is not UTF-8") from None
 
 
-def _require_bounded(document: Json) -> None:
+def _require_bounded(document: Json, bits: int) -> None:
     """Check nesting, integers and texts, level by level: a recursion could itself go too deep."""
     level: list[Any] = [document]
     depth = 0
@@ -93,16 +114,16 @@ def _require_bounded(document: Json) -> None:
             elif isinstance(value, list):
                 inner += value
             else:
-                _require_plain(value)
+                _require_plain(value, bits)
                 continue
             if depth == DOCUMENT_DEPTH_MAX:
                 raise _too_deep()
         level, depth = inner, depth + 1
 
 
-def _require_plain(value: Json) -> None:
-    if isinstance(value, int) and not -_INTEGER_MAX < value < _INTEGER_MAX:
-        raise _too_long()
+def _require_plain(value: Json, bits: int) -> None:
+    if isinstance(value, int) and value.bit_length() > bits:
+        raise _too_long(bits)
     if isinstance(value, str) and not value.isascii():
         try:
             value.encode()
@@ -116,12 +137,12 @@ def _too_deep() -> DocumentTooLarge:
     return DocumentTooLarge(f"the document nests deeper than {DOCUMENT_DEPTH_MAX} levels")
 
 
-def _too_long() -> DocumentTooLarge:
-    return DocumentTooLarge("an integer is beyond 64 bits")
+def _too_long(bits: int) -> DocumentTooLarge:
+    return DocumentTooLarge(f"an integer is beyond {bits} bits")
 
 
-def _fault(error: ValueError) -> DocumentError:
+def _fault(error: ValueError, bits: int = _INTEGER_BITS) -> DocumentError:
     """Return the error of a parser. An integer of thousands of digits is no fault of syntax."""
     if "integer string conversion" in str(error):
-        return _too_long()
+        return _too_long(bits)
     return DocumentError(" ".join(str(error).split()))

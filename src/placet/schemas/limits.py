@@ -87,7 +87,12 @@ def derived_bytes_max(log_bytes: int) -> int:
 
 SWEEP_RUNS_MAX: Final = 1_000_000
 SWEEP_TIMEOUT_S_MAX: Final = 365 * 86_400
-"""Bounds of one sweep: its runs, and the longest time of a run. No limits of a world."""
+SWEEP_MANIFEST_BYTES_MAX: Final = 1024 * 1024 * 1024
+OUTCOME_BITS_MAX: Final = 1_023
+"""Bounds of one sweep: its runs, the longest time of a run, the list of its scenarios in the
+folder, and an integer that an outcome returns (so many bits are below the largest double). No
+limits of a world.
+"""
 
 
 @explain_keywords

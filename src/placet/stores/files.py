@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from secrets import token_hex
-from typing import Final, Protocol
+from typing import BinaryIO, Final, Protocol
 from urllib.parse import quote, unquote_to_bytes
 
 FILE_MODE: Final = 0o600
@@ -66,6 +66,19 @@ def opened_private(path: Path, flags: int) -> int:
         OSError: The path is a symbolic link, or the system refused.
     """
     return os.open(path, flags | os.O_CREAT | _NO_LINK, FILE_MODE)
+
+
+def opened_regular(path: Path) -> BinaryIO:
+    """Open a regular file to read; a pipe in its place would keep the reader waiting.
+
+    Raises:
+        OSError: The path is a symbolic link or no regular file, or the system refused.
+    """
+    descriptor = os.open(path, os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "expected a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def make_folder(folder: Path) -> None:

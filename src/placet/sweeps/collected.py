@@ -4,18 +4,19 @@ A worker appends the streams of its runs to a file for each table, before it wri
 run, which says where they lie. So the rows of a run that was killed are in no result.
 """
 
-import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from placet.schemas.codec import Json
+from placet.stores.files import opened_regular
 from placet.sweeps.errors import LabError
 from placet.tables.arrow import TableSchema, arrow_array, pyarrow
 from placet.tables.collector import Collector
 from placet.tables.column_types import JSON, ColumnType
 from placet.tables.definitions import Column
-from placet.tables.parts import TYPES, converted
+from placet.tables.parts import checked, converted, reading, types_of
 from placet.tables.table import Table
 
 if TYPE_CHECKING:
@@ -49,10 +50,17 @@ def joined_table(
     Raises:
         LabError: The rows of a run cannot be read.
     """
+    with reading(folder, LabError):
+        return Table(name, _joined(name, folder, runs))
+
+
+def _joined(
+    name: str, folder: Path, runs: Sequence[tuple[Mapping[str, Json], Sequence[Json] | None]]
+) -> "pa.Table":
     parts = [(key, _read(name, folder, place)) for key, place in runs if place is not None]
     known: dict[str, ColumnType] = {}
     for _, part in parts:
-        for column, text in json.loads(part.schema.metadata[TYPES]).items():
+        for column, text in types_of(part).items():
             known.setdefault(column, ColumnType()).join_text(text)
     keys = list(parts[0][0]) if parts else []
     key_columns = {key: [values[key] for values, _ in parts] for key in keys}
@@ -68,7 +76,7 @@ def joined_table(
             if field.name in known:
                 cells = converted(cells, known[field.name].name)
             arrays.setdefault(field.name, []).extend(cells.chunks)
-    return Table(name, _table_of(arrays, parts, key_types, known))
+    return _table_of(arrays, parts, key_types, known)
 
 
 def _table_of(
@@ -91,20 +99,22 @@ def _table_of(
 
 
 def _read(name: str, folder: Path, place: Sequence[Json]) -> "pa.Table":
-    try:
-        file, offset, size = place
-        if Path(file).name != file:  # a study of another's must not lead out of its folder
-            raise ValueError(f"{file!r} is no name of a file in it")
-        with (folder / file).open("rb") as stream:
-            stream.seek(offset)
-            data = stream.read(size)
-        with pyarrow().ipc.open_stream(data) as reader:
-            return reader.read_all()
-    except (OSError, ValueError, TypeError) as error:
-        raise LabError(
-            f"cannot read the rows of the table {name!r} in {folder}: {error}; run the sweep again "
-            "into another folder"
-        ) from error
+    """Return the table of a stream.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The place is not in a file of the folder, or the stream is damaged.
+    """
+    file_name, offset, size = place
+    if Path(file_name).name != file_name:  # a study of another's must not lead out of its folder
+        raise ValueError(f"{file_name!r} is no name of a file in it")
+    with opened_regular(folder / file_name) as file:
+        if offset + size > os.fstat(file.fileno()).st_size:
+            raise ValueError(f"{file_name} is shorter than {offset + size} bytes")
+        file.seek(offset)
+        data = file.read(size)
+    with pyarrow().ipc.open_stream(data) as reader:
+        return checked(name, reader.read_all())
 
 
 def _type_of(values: Sequence[Json]) -> str:

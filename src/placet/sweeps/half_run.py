@@ -4,24 +4,28 @@ Refusals at the first stages leave no record, so the counts of a run are kept be
 `KEY.counts`, from the moment when taking it up is worth more than starting anew.
 """
 
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Final, Protocol, Self
+from typing import Annotated, Final, Protocol, Self, TypeAlias
+
+import msgspec
 
 from placet.scenarios.resume import find_run
 from placet.scenarios.scenario import Scenario
+from placet.schemas.documents import DocumentError, parse_json, typed
 from placet.schemas.errors import PlacetError
-from placet.stores.files import opened_private, quoted
+from placet.schemas.limits import DOCUMENT_BYTES_MAX
+from placet.stores.files import opened_private, opened_regular, quoted
 from placet.stores.url import open_event_log
 
 WORTH_S: Final = 5.0
 """A run that lasted less is started anew."""
+
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 _ENDINGS: Final = (".counts", ".db-wal", ".db-shm", ".db-journal", ".db")
 """The log last: a kill in between leaves no `-wal` without it, which no log can be made beside."""
@@ -36,15 +40,14 @@ class CountedReport(Protocol):
     rule_errors: int
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The counts of a run up to a tick."""
+class Counts(msgspec.Struct, frozen=True, array_like=True):
+    """The counts of a run up to a tick; in a file, an array in this order."""
 
-    ticks: int = 0
-    submitted: int = 0
-    admitted: int = 0
-    refusals: Mapping[str, int] = field(default_factory=dict)
-    rule_errors: int = 0
+    ticks: _Count = 0
+    submitted: _Count = 0
+    admitted: _Count = 0
+    refusals: Mapping[str, _Count] = {}
+    rule_errors: _Count = 0
 
     def plus(self, ticks: int, report: CountedReport) -> "Counts":
         """Return these counts and those of a report, at a tick."""
@@ -96,8 +99,7 @@ class HalfRun:
             return
         if self._file is None:
             self._file = opened_private(self._counts, os.O_WRONLY)
-        parts = [*astuple(counts)[:3], dict(counts.refusals), counts.rule_errors]
-        os.pwrite(self._file, json.dumps(parts).encode() + b"\n", 0)
+        os.pwrite(self._file, msgspec.json.encode(counts) + b"\n", 0)
 
     def end(self) -> None:
         """Remove the counts: the run is finished."""
@@ -110,13 +112,11 @@ class HalfRun:
 
     def _recorded(self) -> Counts | None:
         try:
-            line, end, _ = self._counts.read_bytes().partition(b"\n")
-            if not end:
-                return None
-            ticks, submitted, admitted, refusals, *rule_errors = json.loads(line)
-        except (OSError, ValueError):
+            with opened_regular(self._counts) as file:
+                line = file.readline(DOCUMENT_BYTES_MAX)
+            return typed(parse_json(line), Counts) if line.endswith(b"\n") else None
+        except (OSError, DocumentError):
             return None
-        return Counts(ticks, submitted, admitted, refusals, *rule_errors)
 
     def _ticks(self, scenario: Scenario) -> int | None:
         """Return the completed ticks in the log; None if it is no log of the scenario."""

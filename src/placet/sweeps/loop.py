@@ -17,8 +17,9 @@ from placet.schemas.errors import PlacetError, StoreError
 from placet.stores.files import write_whole
 from placet.sweeps.errors import LabError
 from placet.sweeps.failures import CallFailed, ExecutorUnfit, RunLost, RunTimedOut, WorkerDied
+from placet.sweeps.formats import Row
 from placet.sweeps.pools import PoolEnd, Pools
-from placet.sweeps.study import LOGS, Row, RowWriter, Study, writing
+from placet.sweeps.study import LOGS, RowWriter, Study, writing
 from placet.sweeps.worker import LOG, RunTask, empty_row, run_task
 
 _SUSPECT_AT: Final = 2

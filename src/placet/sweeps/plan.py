@@ -8,6 +8,7 @@ from itertools import islice
 
 from placet.scenarios.scenario import Scenario, as_text, from_text
 from placet.schemas.codec import without_numpy
+from placet.schemas.documents import DocumentError, parse_json
 from placet.schemas.limits import SEED_MAX, SWEEP_RUNS_MAX
 from placet.sweeps.code_version import CodeReader, CodeVersion
 from placet.sweeps.columns import clash_among, collected_clash
@@ -116,7 +117,7 @@ def plan_sweep(
                 "column of that name already, of the run: rename it in [collect.world]; a field "
                 f"of the agents is named with its collection, as world.agents/{column}"
             )
-        planned.append(PlannedScenario(scenario, text, scenario_digest(text), code))
+        planned.append(PlannedScenario(scenario, text, _digest_of(scenario, text), code))
         _require_bounded(len(planned) * (1 if chosen is None else len(chosen)))
     _require_own_seeds_used(planned, is_chosen=chosen is not None)
     if not planned:
@@ -141,11 +142,22 @@ def _require_own_seeds_used(planned: Iterable[PlannedScenario], *, is_chosen: bo
 
 
 def scenario_digest(text: str) -> str:
-    """Return the hash of a scenario's JSON text, without its name and title."""
-    raw = json.loads(text)
+    """Return the hash of a scenario's JSON text, without its name, title and seed.
+
+    Raises:
+        DocumentError: The text exceeds a bound of documents.
+    """
+    raw = {**parse_json(text)}
     for key in ("name", "title", "seed"):
         raw.pop(key, None)
     return sha256(json.dumps(raw, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def _digest_of(scenario: Scenario, text: str) -> str:
+    try:
+        return scenario_digest(text)
+    except DocumentError as error:
+        raise LabError(f"the scenario {scenario.name} fits into no study: {error}") from None
 
 
 def scenario_of(text: str, seed: int) -> Scenario:

@@ -5,15 +5,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from placet.scenarios.scenario import from_text, full_key, leaves_of
+from placet.scenarios.scenario import full_key, leaves_of
 from placet.schemas.codec import Json
 from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.printable import defused, printable, printable_html
 from placet.sweeps.columns import CODE, COUNTS, ENDS, RULE_ERRORS, SEED, TABLES
 from placet.sweeps.errors import LabError
 from placet.sweeps.files import replaced_whole
+from placet.sweeps.formats import Row
 from placet.sweeps.plan import run_key
-from placet.sweeps.study import COLLECTED, Row, Study
+from placet.sweeps.study import COLLECTED, Study
 from placet.tables.arrow import json_text
 from placet.tables.column_types import JSON, ColumnType
 
@@ -130,6 +131,11 @@ class Results(Sequence[Row]):
             for rows in groups.values()
         ]
 
+    @property
+    def tables(self) -> list[str]:
+        """The names of the collected tables."""
+        return list(dict.fromkeys(table for places in self._places for table in places))
+
     def collected(self, name: str) -> "Table":
         """Return the collected rows of all runs: of `agents`, `world` or `refusals`.
 
@@ -141,9 +147,8 @@ class Results(Sequence[Row]):
         """
         from placet.sweeps.collected import joined_table  # noqa: PLC0415  # an extra
 
-        names = dict.fromkeys(table for places in self._places for table in places)
-        if name not in names:
-            hint = did_you_mean(name, names)
+        if name not in self.tables:
+            hint = did_you_mean(name, self.tables)
             raise LabError(f"no run collected a table {name!r} by [collect]; {hint}")
         if self._folder is None or not self._folder.exists():
             raise LabError("collected rows are kept in the folder of a study; name one with `to`")
@@ -293,9 +298,7 @@ def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[st
     ]
     rows = [row for _, row in placed]
     leaves = {
-        digest: leaves_of(
-            from_text("the study", json.dumps(study.manifest["scenarios"][digest]["values"]))
-        )
+        digest: leaves_of(study.scenario(digest))
         for digest in dict.fromkeys(row["scenario"] for row in rows)
     }
     parameters = _differing(list(leaves.values()), [full_key(key) for key in columns])
@@ -313,6 +316,7 @@ def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[st
         }
         for row in rows
     ]
+    names = list(dict.fromkeys(names))  # the row of another release may name an outcome alike
     ordered = [{name: row[name] for name in names} for row in flat]
     return Results(
         ordered,

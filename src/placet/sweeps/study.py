@@ -20,20 +20,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from re import compile as pattern
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from uuid import uuid4
 from weakref import finalize
 
+from placet.scenarios.scenario import Scenario, from_text
 from placet.schemas.codec import Json
+from placet.schemas.documents import parse_json
+from placet.schemas.limits import SWEEP_MANIFEST_BYTES_MAX
 from placet.stores.files import is_draft, make_folder, opened_private, write_whole
 from placet.stores.postgres.address import shown_url
 from placet.sweeps.errors import LabError
-from placet.sweeps.plan import SweepPlan
+from placet.sweeps.formats import FORMAT, Row, read_manifest, read_rows
+from placet.sweeps.plan import SweepPlan, scenario_digest
 
-Row: TypeAlias = dict[str, Json]
-"""The row of a finished run: see `placet.sweeps.worker.run_task` for its keys."""
-
-FORMAT: Final = "placet study 1"
 MANIFEST: Final = "manifest.json"
 RESULTS: Final = "results"
 LOGS: Final = "logs"
@@ -41,9 +41,6 @@ RAY_LOG: Final = "ray.log"
 COLLECTED: Final = "collected"
 STREAMS: Final = "streams"
 """Key of the collected rows in a row on its way; the row says where they lie instead."""
-
-_OF_EVERY_ROW: Final = frozenset({"key", "code", "scenario", "seed", "attempt", "error"})
-_OF_A_MANIFEST: Final = (("id", str), ("parts", dict), ("scenarios", dict), ("plans", list))
 
 _URL: Final = pattern(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _RUNNING: Final = "running"
@@ -130,35 +127,47 @@ class Study:
         """Read the rows of all finished runs, by key; of several, the latest attempt. O(rows).
 
         Raises:
-            LabError: A line is no row.
+            LabError: A file cannot be read, or a line is no row.
         """
         rows: dict[str, Row] = {}
         for path in sorted((self.folder / RESULTS).glob("*.jsonl")):
-            for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    row = None
-                if not isinstance(row, dict) or not row.keys() >= _OF_EVERY_ROW:
-                    raise LabError(
-                        f"line {number} of {path} is no row of a run: remove the line, and its run "
-                        "is run again"
-                    )
+            for row in read_rows(path):
                 before = rows.get(row["key"])
                 if before is None or before["attempt"] <= row["attempt"]:
                     rows[row["key"]] = row
         self.rows = rows
         return rows
 
+    def scenario(self, digest: str) -> Scenario:
+        """Return a scenario of the manifest; its seed is 0.
+
+        Raises:
+            LabError: Its values are not those of the digest.
+            ScenarioError: It is no scenario of this release.
+        """
+        path = self.folder / MANIFEST
+        text = json.dumps(self.manifest["scenarios"][digest]["values"])
+        if scenario_digest(text) != digest:
+            raise LabError(
+                f"the study's {path} is damaged: the values of the scenario {digest} have another "
+                "digest. Restore the file from a copy, or name another folder"
+            )
+        return from_text(str(path), text)
+
     def running(self) -> set[str]:
         """Return the keys of the runs that workers began and did not finish."""
-        marks = (path.read_text() for path in (self.folder / _RUNNING).iterdir())
+        marks = (path.read_text(errors="replace") for path in (self.folder / _RUNNING).iterdir())
         return {key for key in marks if key}
 
     def clear_running(self) -> None:
-        """Forget what workers were at; they have ended."""
-        for mark in (self.folder / _RUNNING).iterdir():
-            mark.unlink(missing_ok=True)
+        """Forget what workers were at; they have ended.
+
+        Raises:
+            LabError: A mark cannot be removed.
+        """
+        with writing(self.folder):
+            for mark in (self.folder / _RUNNING).iterdir():
+                mark.unlink(missing_ok=True)
 
     def require_same_code(self, plan: SweepPlan) -> None:
         """Check that the code of a plan is that of the study.
@@ -182,13 +191,13 @@ class Study:
         """Record the code, the scenarios and the seeds of a plan in the manifest.
 
         Raises:
-            LabError: The manifest cannot be written.
+            LabError: The manifest is too large, or cannot be written.
         """
         manifest = self.manifest
         for planned in plan.scenarios:
             code = planned.code
             manifest["parts"][code.parts_digest] = dict(code.parts)
-            scenario = {"values": json.loads(planned.text), "code": {}}
+            scenario = {"values": parse_json(planned.text), "code": {}}
             scenario = manifest["scenarios"].setdefault(planned.digest, scenario)
             scenario["code"][code.digest] = [code.parts_digest, code.rules]
         entry = {
@@ -198,27 +207,21 @@ class Study:
         }
         if entry not in manifest["plans"]:
             manifest["plans"].append(entry)
+        text = json.dumps(manifest, indent=1).encode()
+        if len(text) > SWEEP_MANIFEST_BYTES_MAX:
+            raise LabError(
+                f"the scenarios of a study have at most {SWEEP_MANIFEST_BYTES_MAX} bytes, got "
+                f"{len(text)}: make several sweeps of them, into folders of their own"
+            )
         with writing(self.folder):
-            write_whole(self.folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+            write_whole(self.folder / MANIFEST, text)
 
     def _read_manifest(self) -> dict[str, Any]:
-        path = self.folder / MANIFEST
         try:
-            manifest = json.loads(path.read_text())
+            return read_manifest(self.folder / MANIFEST)
         except (FileNotFoundError, NotADirectoryError):
             self._require_no_other_use()
             return {"format": FORMAT, "id": uuid4().hex, "parts": {}, "scenarios": {}, "plans": []}
-        except (OSError, ValueError) as error:
-            raise LabError(f"cannot read the study's {path}: {error}") from None
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise LabError(
-                f"{self.folder} is not a study of this release: {path} has not the format "
-                f"{FORMAT!r}; name another folder"
-            )
-        lacking = [key for key, type_ in _OF_A_MANIFEST if type(manifest.get(key)) is not type_]
-        if lacking:
-            raise LabError(f"the study's {path} is damaged: it has no valid {lacking[0]!r}")
-        return manifest
 
     def _require_no_other_use(self) -> None:
         """Refuse a folder with files of something else, and a path that is no folder."""
@@ -255,6 +258,7 @@ class Study:
                         ) from None
                     time.sleep(0.02)
             self.session = uuid4().hex
+            os.ftruncate(lock, 0)
             os.pwrite(lock, self.session.encode(), 0)
             self.clear_running()
 
@@ -289,7 +293,7 @@ class RowWriter:
             LabError: The sweep of this writer has ended, and its runs are no longer wanted.
         """
         fcntl.flock(self._workers, fcntl.LOCK_SH)
-        if (self._folder / _LOCK).read_text() != self._session:
+        if (self._folder / _LOCK).read_bytes() != self._session.encode():
             fcntl.flock(self._workers, fcntl.LOCK_UN)
             raise LabError(f"the sweep in {self._folder} that this run is of has ended")
         os.pwrite(self._mark, key.encode(), 0)

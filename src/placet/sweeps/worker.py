@@ -25,14 +25,16 @@ from placet.plugins.domains import import_from_here
 from placet.schemas.codec import Json, from_numpy
 from placet.schemas.errors import StoreError
 from placet.schemas.json_value import format_value
+from placet.schemas.limits import OUTCOME_BITS_MAX
 from placet.stores.gc_tuning import tune_gc
 from placet.sweeps.columns import clash_of
 from placet.sweeps.errors import LabError
 from placet.sweeps.execution import Ended, execute
+from placet.sweeps.formats import Row
 from placet.sweeps.half_run import HalfRun
 from placet.sweeps.outcome import HERE, find_outcome
 from placet.sweeps.plan import scenario_of
-from placet.sweeps.study import LOGS, MANIFEST, STREAMS, Row, RowWriter, writing
+from placet.sweeps.study import LOGS, MANIFEST, STREAMS, RowWriter, writing
 
 Logs: TypeAlias = Literal["all", "failed", "none"]
 """Which runs keep their logs."""
@@ -42,9 +44,6 @@ LOG: Final = "log"
 
 NOWHERE: Final = ("", "", "")
 """The study of a run whose worker leaves writing to the sweep's process."""
-
-_INT_BITS_MAX: Final = 1_023
-"""Every integer of so many bits is below the largest double, so that means can be computed."""
 
 _TRACEBACK_CHARS_MAX: Final = 4_000
 _GRACE_S: Final = 5.0
@@ -292,7 +291,7 @@ def _plain(spec: str, value: Any) -> Json:  # noqa: ANN401  # checked here
         return plain
     if type(plain) is str and plain == _writable(plain):
         return plain
-    if type(plain) is int and plain.bit_length() <= _INT_BITS_MAX:
+    if type(plain) is int and plain.bit_length() <= OUTCOME_BITS_MAX:
         return plain
     raise OutcomeError(
         f"the outcome function {spec} returned {_shown(value)}; expected a number, True, False, "
@@ -306,7 +305,7 @@ def _writable(text: str) -> str:
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401  # of the user
-    is_vast = type(value) is int and value.bit_length() > _INT_BITS_MAX
+    is_vast = type(value) is int and value.bit_length() > OUTCOME_BITS_MAX
     return f"an integer of {value.bit_length()} bits" if is_vast else format_value(value)
 
 
@@ -336,7 +335,7 @@ def _writer(folder: str, identity: str, session: str) -> RowWriter | None:
     if getattr(_writers, "key", None) != key:
         path = Path(folder)
         try:
-            is_here = identity in (path / MANIFEST).read_text()
+            is_here = identity.encode() in (path / MANIFEST).read_bytes()
         except OSError:
             is_here = False
         with writing(path):

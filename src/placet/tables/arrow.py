@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from placet.schemas.codec import Json
+from placet.schemas.documents import parse_json
 from placet.schemas.errors import PlacetError, StoreError
 from placet.tables.column_types import JSON
 from placet.tables.definitions import Column
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 BATCH_ROWS: Final = 8_192
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 _LIST: Final = "list<"
+_INTEGER_BITS_MAX: Final = 14_284
+"""Largest size of an integer in JSON text: Python reads 4 300 digits."""
 
 
 class MissingExtraError(PlacetError, ImportError):
@@ -226,12 +229,16 @@ def canonical_rows(rows: Iterable[Mapping[str, Json]], json_columns: frozenset[s
     hashed = blake2b(digest_size=16)
     for row in rows:
         cells = {
-            name: _plain(json.loads(value) if name in json_columns else value)
+            name: _plain(_cell(value) if name in json_columns else value)
             for name, value in row.items()
             if value is not None
         }
         hashed.update(_ENCODER.encode(cells) + b"\n")
     return hashed.digest()
+
+
+def _cell(text: str) -> Json:
+    return parse_json(text, integer_bits_max=_INTEGER_BITS_MAX)
 
 
 def _plain(value: Json) -> Json:

@@ -47,8 +47,8 @@ from placet.schemas.refusal import FINAL_STAGES
 from placet.schemas.verdict import Verdict
 from placet.stores.snapshots.recovery import read_on, recover
 from placet.tables.arrow import pyarrow
-from placet.tables.definitions import REFUSALS, SEQ, SIM_TIME, TICK, Column
-from placet.tables.parts import CollectedTable, CollectError, PartFolder, read_collected
+from placet.tables.definitions import Column
+from placet.tables.parts import FIXED, CollectedTable, CollectError, PartFolder, read_collected
 from placet.tables.table import Table, Tables
 from placet.tables.walk import beginning_of
 
@@ -60,9 +60,6 @@ _ALMOST: Final = 0.75
 _PART_SECONDS: Final = 10.0
 _PART_ROWS: Final = 100_000
 _DEPTH_MAX: Final = 64
-_PLACE: Final = (TICK, SEQ, SIM_TIME)
-_NOT_COLLECTED: Final = frozenset({"seq", "batch", "context_seq"})
-_REFUSAL_COLUMNS: Final = tuple(c for c in REFUSALS.columns if c.name not in _NOT_COLLECTED)
 
 
 @explain_keywords
@@ -113,11 +110,9 @@ class Collector:
         self._fields = [_Field(name) for name in agents]
         self._unseen = dict.fromkeys(self._fields, "")
         self._world = {name: _function(name, f) for name, f in (world or {}).items()}
-        self._agents_table = CollectedTable(
-            "agents", (*_PLACE, Column("agent", "string", "Agent."), *map(_open, agents))
-        )
-        self._world_table = CollectedTable("world", (*_PLACE, *map(_open, self._world)))
-        self._refusals_table = CollectedTable("refusals", _REFUSAL_COLUMNS)
+        self._agents_table = CollectedTable("agents", (*FIXED["agents"], *map(_open, agents)))
+        self._world_table = CollectedTable("world", (*FIXED["world"], *map(_open, self._world)))
+        self._refusals_table = CollectedTable("refusals", FIXED["refusals"])
         self._tables = [
             *([self._agents_table] if self._fields else []),
             *([self._world_table] if self._world else []),

@@ -11,16 +11,20 @@ last. Types are joined over all parts when they are sealed.
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from typing_extensions import TypedDict
+
+from placet.schemas.documents import parse_json, typed
 from placet.schemas.errors import PlacetError
-from placet.stores.files import make_folder, whole_file, write_whole
+from placet.stores.documents import read_json
+from placet.stores.files import make_folder, opened_regular, whole_file, write_whole
 from placet.tables.arrow import TableSchema, arrow_array, arrow_type, pyarrow
 from placet.tables.column_types import JSON, ColumnType
-from placet.tables.definitions import REFUSALS, Column
+from placet.tables.definitions import REFUSALS, SEQ, SIM_TIME, TICK, Column
 from placet.tables.files import SCHEMA_FILE, ParquetFile
 from placet.tables.table import Table, Tables
 
@@ -29,17 +33,33 @@ if TYPE_CHECKING:
 
     from placet.schemas.codec import Json
 
-TABLES: Final = frozenset({"agents", "world", REFUSALS.name})
-"""Names of the tables of a collector."""
+_PLACE: Final = (TICK, SEQ, SIM_TIME)
+_NOT_COLLECTED: Final = frozenset({"seq", "batch", "context_seq"})
+FIXED: Final[Mapping[str, tuple[Column, ...]]] = {
+    "agents": (*_PLACE, Column("agent", "string", "Agent.")),
+    "world": _PLACE,
+    REFUSALS.name: tuple(c for c in REFUSALS.columns if c.name not in _NOT_COLLECTED),
+}
+"""Fixed columns of each table of a collector; the collected columns follow."""
 
 _PARTS: Final = "parts"
 _MARKER: Final = ".ticks"
 TYPES: Final = b"placet.types"
 """Key of a schema's metadata: the types of open columns, as JSON."""
 
+_DAMAGE: Final = (OSError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
+"""Errors of readers of a damaged file, besides those of pyarrow."""
+
 
 class CollectError(PlacetError):
     """The error of a collector: its function raised, or its files cannot be written."""
+
+
+class _Sealed(TypedDict):
+    """The description of sealed tables."""
+
+    tables: dict[str, Any]
+    ticks: int
 
 
 class CollectedTable:
@@ -200,9 +220,10 @@ class PartFolder:
     def _marked(self) -> list[tuple[int, tuple[int, int]]]:
         """Return the number and the ticks of each part that was closed, in order."""
         marked = []
-        for path in sorted(self._parts.glob(f"*{_MARKER}")):
-            first, last = json.loads(path.read_text())
-            marked.append((int(path.name.partition(".")[0]), (first, last)))
+        with reading(self.folder):
+            for path in sorted(self._parts.glob(f"*{_MARKER}")):
+                first_and_last = typed(read_json(path), tuple[int, int])
+                marked.append((int(path.name.partition(".")[0]), first_and_last))
         return marked
 
     def _mark(self, number: int, first: int, last: int) -> None:
@@ -217,7 +238,7 @@ class PartFolder:
         for name, table in self._tables.items():
             path = self._path(number, name)
             expected = [column.name for column in table.columns]
-            found = _columns_of(path) if path.exists() else []
+            found = self._read_part(number, name).schema.names if path.exists() else []
             if found != expected:
                 raise CollectError(
                     f"{self.folder} has rows with the columns {', '.join(found) or 'none'} in the "
@@ -241,7 +262,7 @@ class PartFolder:
         from pyarrow import compute  # noqa: PLC0415  # an extra
 
         for name in self._tables:
-            part = _read_part(self._path(number, name))
+            part = self._read_part(number, name)
             # A refusal has the number of ticks before it: it belongs to the tick after that.
             is_kept = compute.less if name == REFUSALS.name else compute.less_equal
             kept = part.filter(is_kept(part["tick"], tick))
@@ -258,7 +279,15 @@ class PartFolder:
 
     def _read_parts(self, name: str) -> Iterator["pa.Table"]:
         for number, _ in self._marked():
-            yield _read_part(self._path(number, name))
+            yield self._read_part(number, name)
+
+    def _read_part(self, number: int, name: str) -> "pa.Table":
+        with (
+            reading(self.folder),
+            opened_regular(self._path(number, name)) as file,
+            pyarrow().ipc.open_file(file) as reader,
+        ):
+            return checked(name, reader.read_all())
 
     # sealing
 
@@ -266,9 +295,10 @@ class PartFolder:
         """Return the schema that holds the rows of all parts of a table."""
         table = self._tables[name]
         known = {column.name: ColumnType() for column in table.columns if not column.type}
-        for part in self._read_parts(name):
-            for column, text in json.loads(part.schema.metadata[TYPES]).items():
-                known[column].join_text(text)
+        with reading(self.folder):
+            for part in self._read_parts(name):
+                for column, text in types_of(part).items():
+                    known[column].join_text(text)
         columns = [
             column if column.type else column._replace(type=known[column.name].name)
             for column in table.columns
@@ -278,39 +308,45 @@ class PartFolder:
         return TableSchema(columns, {}, metadata)
 
     def _write_parquet(self, name: str, schema: TableSchema) -> int:
-        count, arrow = 0, schema.arrow()
+        count = 0
         with (
             whole_file(self.folder / f"{name}.parquet") as draft,
             closing(ParquetFile(draft, schema)) as file,
         ):
-            for part in self._read_parts(name):
+            for table in self._converted_parts(name, schema):
+                for batch in table.to_batches():
+                    file.write(batch)
+                count += table.num_rows
+        return count
+
+    def _converted_parts(self, name: str, schema: TableSchema) -> Iterator["pa.Table"]:
+        arrow = schema.arrow()
+        for part in self._read_parts(name):
+            with reading(self.folder):
                 arrays = [
                     converted(part.column(column.name), column.type)
                     for column in schema.all_columns
                 ]
                 table = pyarrow().Table.from_arrays(arrays, schema=arrow)
-                for batch in table.to_batches():
-                    file.write(batch)
-                count += part.num_rows
-        return count
+            yield table
 
     def _unseal(self) -> None:
         """Make the first part of sealed tables, so that a stopped run can be continued."""
         schema = self.folder / SCHEMA_FILE
         if not schema.exists():
             return
-        described = json.loads(schema.read_text(encoding="utf-8"))
+        with reading(self.folder):
+            described = typed(read_json(schema), _Sealed)
         if set(described["tables"]) != set(self._tables):
             raise CollectError(
                 f"{self.folder} has the tables {', '.join(described['tables'])}, and "
                 f"{', '.join(self._tables)} are collected; name another folder, or remove it"
             )
-        from pyarrow import parquet  # noqa: PLC0415  # an extra
-
         for path in self._parts.iterdir():  # a kill while it was sealed may have left some
             path.unlink()
         for name in self._tables:
-            table = parquet.read_table(self.folder / f"{name}.parquet")
+            with reading(self.folder):
+                table = _read_sealed(self.folder, name)
             self._write_part(self._path(0, name), table)
         self._mark(0, 1, described["ticks"])
         schema.unlink()  # last: until then it is done again
@@ -325,20 +361,64 @@ def read_collected(folder: Path) -> Tables:
     schema = folder / SCHEMA_FILE
     if not schema.exists():
         raise CollectError(f"{folder} has no collected tables: there is no {SCHEMA_FILE} in it")
-    from pyarrow import parquet  # noqa: PLC0415  # an extra
-
-    try:
-        names = list(json.loads(schema.read_text(encoding="utf-8"))["tables"])
-        if not TABLES.issuperset(names):  # a name of another's folder must not lead out of it
+    with reading(folder):
+        names = list(typed(read_json(schema), _Sealed)["tables"])
+        if not FIXED.keys() >= set(names):  # a name of another's folder must not lead out of it
             raise CollectError(
-                f"{schema} is of no collector: expected the tables {', '.join(sorted(TABLES))}, "
+                f"{schema} is of no collector: expected the tables {', '.join(sorted(FIXED))}, "
                 f"got {', '.join(map(repr, names))}"
             )
-        return Tables(
-            {name: Table(name, parquet.read_table(folder / f"{name}.parquet")) for name in names}
-        )
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise CollectError(f"cannot read the collected rows in {folder}: {error}") from error
+        return Tables({name: Table(name, _read_sealed(folder, name)) for name in names})
+
+
+def _read_sealed(folder: Path, name: str) -> "pa.Table":
+    from pyarrow import parquet  # noqa: PLC0415  # an extra
+
+    with opened_regular(folder / f"{name}.parquet") as file:
+        return checked(name, parquet.read_table(file))
+
+
+def checked(name: str, table: "pa.Table") -> "pa.Table":
+    """Return a table from a file, after a check of its bytes, its fixed columns and their types.
+
+    Raises:
+        ValueError: The bytes are damaged, or a fixed column is missing or of another type.
+    """
+    table.validate(full=True)  # a damaged offset would let a reader out of its buffer
+    for column in FIXED[name]:
+        fields = table.schema.get_all_field_indices(column.name)
+        if [table.schema.field(i).type for i in fields] != [arrow_type(column.type)]:
+            raise ValueError(f"the table {name!r} has no column {column.name!r} of {column.type}")
+    for place in _PLACE if name != REFUSALS.name else ():
+        if table.column(place.name).null_count:
+            raise ValueError(f"the column {place.name!r} of the table {name!r} lacks a value")
+    return table
+
+
+def types_of(part: "pa.Table") -> dict[str, str]:
+    """Return the types of a part's open columns, for `ColumnType.join_text`.
+
+    Raises:
+        ValueError: It has no types, or they are damaged.
+    """
+    return typed(parse_json((part.schema.metadata or {}).get(TYPES, b"")), dict[str, str])
+
+
+@contextmanager
+def reading(folder: Path, error_type: type[PlacetError] = CollectError) -> Iterator[None]:
+    """Convert the errors of damaged rows inside a `with` block to one of a line.
+
+    Raises:
+        PlacetError: Of the given type: a file cannot be read, or is damaged.
+    """
+    try:
+        yield
+    except (*_DAMAGE, pyarrow().ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise error_type(
+            f"cannot read the collected rows in {folder}: {reason}; collect them again into "
+            "another folder"
+        ) from error
 
 
 def converted(column: "pa.ChunkedArray", type_name: str) -> "pa.ChunkedArray":
@@ -352,16 +432,6 @@ def converted(column: "pa.ChunkedArray", type_name: str) -> "pa.ChunkedArray":
         return column.cast(target)
     except pyarrow().ArrowInvalid:  # an integer beyond 2**53, which has an exact double
         return pyarrow().chunked_array([arrow_array(column.to_pylist(), type_name)])
-
-
-def _read_part(path: Path) -> "pa.Table":
-    with pyarrow().ipc.open_file(str(path)) as reader:
-        return reader.read_all()
-
-
-def _columns_of(path: Path) -> list[str]:
-    with pyarrow().ipc.open_file(str(path)) as reader:
-        return list(reader.schema.names)
 
 
 def _unwritable(folder: Path, error: OSError) -> CollectError:

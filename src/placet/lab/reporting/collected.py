@@ -54,10 +54,12 @@ def multiples_section(results: Results) -> ReportSection:
     """
     title = "Collected series over options"
     empty = "The runs collected no series of the world: the scenario has no [collect.world]."
+    if "world" not in results.tables:
+        return ReportSection(title=title, figures=[], empty=empty)
     try:
         table = results.collected("world")
-    except (LabError, MissingExtraError):
-        return ReportSection(title=title, figures=[], empty=empty)
+    except (LabError, MissingExtraError) as error:
+        return ReportSection(title=title, figures=[], empty=str(error))
     scenarios: dict[str, list[Mapping[str, Json]]] = {}
     for row in table.rows():
         name = ", ".join(f"{key} = {_text(row[key])}" for key in results.parameters)

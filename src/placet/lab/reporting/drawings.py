@@ -1,7 +1,7 @@
 """Small SVG drawings. Colors are variables of the page, so that they follow light and dark."""
 
 from collections.abc import Sequence
-from math import floor, log10
+from math import floor, isfinite, log10
 from typing import Final, NamedTuple
 
 from placet.lab.intervals import Interval
@@ -54,10 +54,15 @@ def lorenz(shares: Sequence[float], of: str) -> str:
 
 
 def estimates(rows: Sequence[Estimate], name: str, x_label: str) -> str:
-    """Return dots of single values, with the mean and its interval, for each label."""
+    """Return dots of single values, with the mean and its interval, for each label.
+
+    Empty where the values are farther apart than the largest double.
+    """
     values = [v for row in rows for v in (*row.values, *row.interval)]
     low, high = min(values), max(values)
     pad = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    if not isfinite(high - low + 2 * pad):
+        return ""
     frame = _Frame((0.0, float(len(rows))), (low - pad, high + pad))
     ticks = [(place + 0.5, row.label) for place, row in enumerate(rows)]
     body = frame.axes(ticks, x_label)

@@ -20,8 +20,8 @@ from placet.lab.reporting.drawings import Estimate, estimates, number_text
 from placet.lab.reporting.figures import Figure, Page, ReportSection, table_of
 from placet.schemas.codec import Json, canonical, to_json
 from placet.sweeps.errors import LabError
+from placet.sweeps.formats import Row
 from placet.sweeps.results import Results
-from placet.sweeps.study import Row
 
 _MEASURES: Final = ("admitted", "refused")
 _VALUES_MAX: Final = 24
