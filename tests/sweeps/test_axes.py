@@ -32,6 +32,13 @@ def test_an_axis_of_a_text_key_has_texts():
     assert read_axis(TOWN, "agents.folk.policy", "child,crier") == ["child", "crier"]
 
 
+@pytest.mark.parametrize("text", ["0.1..0.3", "1..2.5"])
+def test_a_range_without_a_step_that_misses_its_last_value_is_refused(text):
+    with pytest.raises(LabError, match=f"{text} has no step, and steps of 1 do not reach"):
+        read_axis(TOWN, "settings.max_step", text)
+    assert read_axis(TOWN, "settings.max_step", "0.5..2.5") == [0.5, 1.5, 2.5]
+
+
 @pytest.mark.parametrize("text", ["1,,2", "", "5..1", "1..9:0", "0..9e9"])
 def test_an_axis_without_values_is_refused(text):
     with pytest.raises(LabError, match="max_step"):

@@ -1,6 +1,6 @@
 """Reads the values of a sweep's options: `0.5,1,2`, `50..200:50`, `1..20`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal, DecimalException, localcontext
 from math import isfinite
 from re import compile as pattern
@@ -41,6 +41,7 @@ def read_axis(scenario: Scenario, key: str, text: str) -> list[Json]:
         if not part:
             raise LabError(f"{key}={text}: expected values between the commas, such as 0.5,1,2")
         numbers = _range_of(part, f"{key}={text}")
+        _require_last(part, numbers, f"{key}={text}")
         values += [parse_value(part, before, f"--set {key}")] if numbers is None else numbers
     return values
 
@@ -58,11 +59,11 @@ def read_seeds(text: str) -> list[int]:
             numbers = _range_of(f"{part}..{part}", text)
         if numbers is None or not all(type(number) is int for number in numbers):
             raise LabError(f"{text!r} names no seeds; expected numbers such as 1..20 or 1,2,5..7")
-        seeds += numbers
+        seeds += map(int, numbers)
     return seeds
 
 
-def _range_of(text: str, whole: str) -> list[Json] | None:
+def _range_of(text: str, whole: str) -> list[int | float] | None:
     """Return the numbers of a range, ints if all three are; None if the text is no range."""
     match = _RANGE.fullmatch(text)
     if match is None:
@@ -83,6 +84,18 @@ def _range_of(text: str, whole: str) -> list[Json] | None:
         is_whole = "." not in text.replace("..", "", 1) and "e" not in text.lower()
         values = (first + number * step for number in range(int(count)))
         return [int(value) if is_whole else float(value) for value in values]
+
+
+def _require_last(text: str, numbers: Sequence[int | float] | None, whole: str) -> None:
+    """Check that a range without a step has its last number.
+
+    Raises:
+        LabError: Steps of 1 do not reach it, as in `0.1..0.3`.
+    """
+    last = text.partition("..")[2]
+    if numbers and ":" not in text and type(numbers[-1])(Decimal(last)) != numbers[-1]:
+        problem = f"{text} has no step, and steps of 1 do not reach {last}"
+        raise LabError(f"{whole}: {problem}; expected first..last:step, as 0.1..0.3:0.1")
 
 
 def _too_many(text: str, whole: str) -> LabError:
