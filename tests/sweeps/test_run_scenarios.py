@@ -185,6 +185,20 @@ def test_a_study_of_other_code_stops_the_sweep_and_names_the_file(tmp_path, own_
     assert len(set(everything.column("code"))) == 2
 
 
+def test_failed_runs_of_other_code_are_retried(tmp_path, monkeypatch, own_policy):
+    fails = tmp_path / "fails"
+    monkeypatch.setenv("FAILS", str(fails))
+    fails.touch()
+    sweep("study", [own_policy], outcome=fail_where_marked)
+    fails.unlink()
+    (tmp_path / "beside.py").write_text("STEP = 2\n")
+    retried = sweep("study", [own_policy], outcome=fail_where_marked, anyway=True, retry=True)
+    assert retried.column("fail_where_marked") == [True] * 2
+    (tmp_path / "beside.py").write_text("STEP = 3\n")
+    again = sweep("study", [own_policy], outcome=fail_where_marked, anyway=True, retry=True)
+    assert len(again) == 0, "they failed with one code and not with another"
+
+
 def test_other_rules_of_the_domain_stop_the_sweep(tmp_path):
     sweep(tmp_path / "study")
     manifest = tmp_path / "study" / "manifest.json"

@@ -1,6 +1,7 @@
 """`run_scenarios`: runs every scenario under every seed, and returns a row for each run."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from placet.sweeps.outcome import Outcome, spec_of, specs_here
 from placet.sweeps.plan import SweepPlan, plan_sweep
 from placet.sweeps.pools import GivenPools, HerePools, OwnPools, Pools, require_jobs
 from placet.sweeps.results import Results, results_of
-from placet.sweeps.study import Study
+from placet.sweeps.study import Row, Study
 from placet.sweeps.worker import NOWHERE, Logs, RunTask
 
 Where: TypeAlias = Literal["here", "ray"]
@@ -276,6 +277,7 @@ def _tasks(
 ) -> list[RunTask]:
     """Return the runs to execute: those without a row, or to retry, those whose row is an error."""
     place = (str(study.folder.absolute()), study.identity, study.session)
+    failed_of_other_code = _failed_with_any_code(study) if arguments.retry else set()
     return [
         RunTask(
             key=key,
@@ -290,13 +292,25 @@ def _tasks(
             timeout_s=None if is_apart else arguments.timeout_s,
         )
         for key, (planned, seed) in plan.runs().items()
-        if _is_due(study, key, retry=arguments.retry)
+        if (
+            _has_failed(study.rows.get(key), failed_of_other_code, (planned.digest, seed))
+            if arguments.retry
+            else key not in study.rows
+        )
     ]
 
 
-def _is_due(study: Study, key: str, *, retry: bool) -> bool:
-    row = study.rows.get(key)
-    return row is None if not retry else row is not None and row["error"] is not None
+def _has_failed(
+    row: Row | None, of_other_code: AbstractSet[tuple[str, int]], run: tuple[str, int]
+) -> bool:
+    """Return whether a run failed: with this code if it has a row, else with another."""
+    return run in of_other_code if row is None else row["error"] is not None
+
+
+def _failed_with_any_code(study: Study) -> set[tuple[str, int]]:
+    """Return the runs, as digest of the scenario and seed, of which every row is an error."""
+    rows = [((row["scenario"], row["seed"]), row["error"]) for row in study.rows.values()]
+    return {run for run, _ in rows} - {run for run, error in rows if error is None}
 
 
 @contextmanager
