@@ -545,6 +545,7 @@ def test_same_file_gives_the_same_world_on_any_hash_seed(tmp_path):
     ("arguments", "said"),
     [
         (["--domain", "wrold"], "did you mean 'world'?"),
+        (["--domain", "world", "--set", "quotas={Moev={rate=1,burst=1}}"], "did you mean 'Move'?"),
         (["--store", "ftp://x"], "there is no store 'ftp'"),
         (["--store", "nowhere/x.db"], "there is no directory"),
     ],

@@ -123,6 +123,10 @@ class DomainError(PlacetError, ValueError):
     """A domain cannot be used: it cannot be made, or an attribute or a hook of it is wrong."""
 
 
+class SettingError(PlacetError, ValueError):
+    """A setting of a world names a kind that its domains do not have."""
+
+
 class RollbackError(PlacetError, ValueError):
     """A kernel cannot go back to a mark or to a snapshot; nothing was changed."""
 

@@ -11,6 +11,7 @@ from typing import Final
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.config import AGENT_WORK, ALL_KINDS, WORLD_WORK, KernelConfig
+from placet.schemas.errors import SettingError
 from placet.schemas.name_suggestions import did_you_mean, require_known
 
 QUOTA_KEYS: Final = (ALL_KINDS, AGENT_WORK, WORLD_WORK)
@@ -48,8 +49,17 @@ def require_known_settings(
         has_own: The effect validator takes permissions, and may define further names.
 
     Raises:
-        ValueError: A quota or a permission is of no kind, and not in the log.
+        SettingError: A quota or a permission is of no kind, and not in the log.
     """
+    try:
+        _require_settings(registry, config, recorded, has_own=has_own)
+    except ValueError as error:
+        raise SettingError(str(error)) from None
+
+
+def _require_settings(
+    registry: Registry, config: KernelConfig, recorded: GateSettings | None, *, has_own: bool
+) -> None:
     before = () if recorded is None else recorded.quotas
     require_kinds((*registry.kinds, *QUOTA_KEYS), config.quotas, "quotas", before)
     if not has_own:
