@@ -118,9 +118,10 @@ def _check_path(
 ) -> None:
     """Refuse keys that no scenario has, and `agents` and `objects` entries that this one lacks."""
     if path[0] not in known:
-        raise ScenarioError(
-            source, "", f"a scenario has no key {path[0]!r}; {did_you_mean(path[0], known)}"
-        )
+        problem = f"a scenario has no key {path[0]!r}; {did_you_mean(path[0], known)}"
+        if len(path) == 1 and not nearest(path[0], known):
+            problem += f". A setting of its domain is set by settings.{path[0]}"
+        raise ScenarioError(source, "", problem)
     table = raw.get(path[0], {})
     names = list(table) if isinstance(table, dict) else []
     if path[0] in ENTRIES and (len(path) == 1 or path[1] not in names):

@@ -52,6 +52,9 @@ from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.names import path_part_fault
 
 _TABLES: Final[Mapping[str | int, type]] = {**ENTRIES, "collect": Collect}
+_IN_TOML: Final = {"tuple_type": "input should be a list"}
+"""Type of error -> message in terms of TOML, where pydantic names Python types."""
+
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _TICK_S_MIN: Final = 1e-9
 _LASTS_S_MAX: Final = 4.6e9
@@ -396,7 +399,10 @@ def _scenario_error(source: str, detail: ErrorDetails) -> ScenarioError:
         )
     if detail["type"] in {"missing", "missing_argument"}:
         return ScenarioError(source, key, "is missing; add it to the file")
-    message = detail["msg"][:1].lower() + detail["msg"][1:]
+    if detail["type"] == "value_error":  # of our own: it names the value, where there is one
+        return ScenarioError(source, key, str(detail["ctx"]["error"]))
+    message = _IN_TOML.get(detail["type"], detail["msg"])
+    message = message[:1].lower() + message[1:]
     return ScenarioError(source, key, f"{message}, got {detail['input']!r}")
 
 
