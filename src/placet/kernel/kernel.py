@@ -726,7 +726,8 @@ class Kernel:
             raise StoreError(
                 f"the log is of world {header.world!r} with seed {header.seed}, it is opened as "
                 f"{config.world!r} with seed {config.seed}; open it with its own: "
-                f"world={header.world!r}, seed={header.seed}"
+                f"world={header.world!r} (of a Simulation name={header.world!r}), "
+                f"seed={header.seed}"
             )
         require_compatible(then, ledger.scheduled.values(), self.registry)
         return then

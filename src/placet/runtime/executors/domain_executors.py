@@ -44,7 +44,7 @@ def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, EffectHandle
     if not isinstance(handlers, Mapping):
         raise ExecutorNotFound(
             f"the executors of {domain.name!r} must be a function that returns an EffectHandler "
-            f"for each kind of effect, got {domain.executors!r}"
+            f"for each kind of effect, got {_found(domain.executors, make, handlers)}"
         )
     for kind, handler in handlers.items():
         if not isinstance(handler, EffectHandler | None):
@@ -56,3 +56,12 @@ def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, EffectHandle
         kind: None if is_fork and handler is not None and handler.delivery != "pure" else handler
         for kind, handler in handlers.items()
     }
+
+
+def _found(spec: str, make: object, handlers: object) -> str:
+    """Return what a domain's `executors` is instead of a function that returns a mapping."""
+    if make is None:
+        return f"{spec!r}, which does not exist"
+    if not callable(make):
+        return f"{spec!r}, which is no function"
+    return f"{spec!r}, which returned {format_value(handlers)}"
