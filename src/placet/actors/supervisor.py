@@ -1,10 +1,14 @@
 """Task ownership: a supervisor restarts failed tasks within a budget, and then escalates.
 
-Every task of a world runs under one supervisor; no task is detached.
+Every task of a world runs under one supervisor; no task is detached. All run in one event loop, and
+only tasks of that loop can wait for them: a future of one loop never wakes a task of another. So
+each public call that waits, or that an actor answers, checks the loop first (`HomeLoop`).
 """
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple
+from asyncio import get_running_loop
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import anyio
 
@@ -13,6 +17,8 @@ from placet.schemas.limits import SECOND_NS, Limits
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
+
+T = TypeVar("T")
 
 FaultReport = Callable[[str, BaseException], None]
 
@@ -125,3 +131,62 @@ class Supervisor:
         failures[:] = [at for at in failures if at >= oldest]
         failures.append(now_ns)
         return len(failures) <= self._limits.restarts_max
+
+
+class HomeLoop:
+    """The event loop in which an object was made, and in which alone it is used.
+
+    Attributes:
+        loop: The event loop.
+
+    Raises:
+        RuntimeError: No event loop runs.
+    """
+
+    __slots__ = ("loop",)
+
+    def __init__(self) -> None:
+        self.loop = get_running_loop()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the loop has ended, and its tasks with it."""
+        return self.loop.is_closed()
+
+    def require(self) -> None:
+        """Check that the caller runs in this loop. One comparison.
+
+        Raises:
+            RuntimeError: It runs in another loop, or in none; the message names both.
+        """
+        try:
+            if get_running_loop() is self.loop:
+                return
+        except RuntimeError:  # no loop runs here
+            pass
+        raise RuntimeError(self._message())
+
+    async def guarded(self, items: AsyncIterator[T]) -> AsyncGenerator[T]:
+        """Yield the items of an iterator of this loop; check the loop before each.
+
+        Raises:
+            RuntimeError: The iterator is read in another loop.
+        """
+        async with aclosing(cast("AsyncGenerator[T]", items)):
+            self.require()
+            async for item in items:
+                yield item
+                self.require()
+
+    def _message(self) -> str:
+        try:
+            here = repr(get_running_loop())
+        except RuntimeError:
+            here = "no event loop"
+        state = "was closed" if self.is_closed else "is another one"
+        return (
+            f"the world was opened in the event loop {self.loop!r}, which {state}, and is used in "
+            f"{here}: it would wait for ever. Open, use and close a world inside one "
+            "`asyncio.run(main())`; from another thread, use `asyncio.run_coroutine_threadsafe` "
+            "with its loop"
+        )

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from placet.actors.ports import EventLog
 from placet.kernel.gate.domain_rules import EffectValidator
-from placet.kernel.ledger.dedup_window import DedupEntry, unpack
+from placet.kernel.ledger.dedup_window import DedupEntry
+from placet.kernel.ledger.stored_verdict import unpack
 from placet.kernel.log.explain_record import explain_batch, explain_other
 from placet.kernel.log.replay import MISFITS, Divergence
 from placet.kernel.log.verify import Maker, Verifier

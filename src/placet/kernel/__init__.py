@@ -6,10 +6,11 @@ Time, seed, order and configuration arrive as data. The kernel knows no domain b
 are plugged in through the port in `kernel/plugin/domain.py`.
 """
 
+from placet.kernel.commit.commit import RecordList
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain, EffectHandler, Kind, RuleRefusal, conflict, refuse
 from placet.kernel.prng import randint_below, random_u64, random_unit
-from placet.kernel.rollback import RecordList, RollbackMark
+from placet.kernel.rollback import RollbackMark
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import WorldState
 from placet.kernel.visibility.protocols import VisibilityPolicy

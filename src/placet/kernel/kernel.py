@@ -30,9 +30,9 @@ from placet.kernel.decide.rows.row import Entry, row_of
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
 from placet.kernel.gate.wire_defaults import with_defaults, with_ints
-from placet.kernel.ledger.dedup_window import unpack
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.ledger.schedule import batches_of, due_batches
+from placet.kernel.ledger.stored_verdict import unpack
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.plugin.domain import Domain
@@ -833,7 +833,8 @@ class Kernel:
             if is_written:  # a group without a record leaves no trace, not even its time
                 ledger.now_ns = context.now_ns
                 self._groups += 1
-            self._notify_agents(recorder.agents)
+            if recorder.agents:
+                self._notify_agents(recorder.agents)
         if is_written and self._groups >= self.config.limits.checkpoint_groups:
             self._groups = 0
             self._control.checkpoint()

@@ -16,34 +16,13 @@ from placet.schemas.errors import RollbackError
 from placet.schemas.limits import SECOND_NS
 
 if TYPE_CHECKING:
-    from placet.kernel.ledger.dedup_windows import WindowOwner
+    from placet.kernel.ledger.dedup_window import WindowOwner
 
 _NO_RETRACT: Final = (
     "the sink has {count} records since the mark and no method `retract`, so the log would keep "
     "undone records; use a RecordList of placet.kernel as the sink, or pass it records that are "
     "final alone"
 )
-
-
-class RecordList(list[bytes]):
-    """A sink that keeps records in memory; a rollback takes the latest ones away again."""
-
-    def __call__(self, record: bytes) -> None:
-        """Append a record."""
-        self.append(record)
-
-    def retract(self, count: int) -> None:
-        """Remove the latest records.
-
-        Raises:
-            RollbackError: There are fewer, because others were taken out of the list before.
-        """
-        if count > len(self):
-            raise RollbackError(
-                f"{count} records were made since the mark, and {len(self)} of them are not "
-                "written yet; a record that was written is final"
-            )
-        del self[len(self) - count :]
 
 
 class MarkNumbers(NamedTuple):

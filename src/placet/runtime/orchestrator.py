@@ -7,6 +7,7 @@ async with Orchestrator(World(), OrchestratorConfig(store="sqlite:///town.db")) 
     await alice.submit_intents([alice.intent("Move", to=[1, 0, 0])])
 """
 
+from asyncio import _get_running_loop
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -181,7 +182,8 @@ class Orchestrator:
     def _open(self) -> WorldRuntime:
         """The open world, whose event loop runs the caller."""
         world = self._opened
-        world.home.require()
+        if _get_running_loop() is not world.home.loop:
+            world.home.require()
         return world
 
     @property

@@ -19,7 +19,6 @@ from anyio import to_thread
 from placet.actors.admission.time_scaled_queue import Dilation
 from placet.actors.committer import Committer, CycleOutput
 from placet.actors.effects.dispatcher import Executors
-from placet.actors.home_loop import HomeLoop
 from placet.actors.metrics import Counters
 from placet.actors.observation.delayed_observer import Time
 from placet.actors.observation.hub import ObserverHub
@@ -29,7 +28,7 @@ from placet.actors.policies.runner import PolicySupervisor
 from placet.actors.policies.subscriptions import SubscriptionTable
 from placet.actors.ports import AgentIdentity, Clock, EventLog
 from placet.actors.publisher import Publisher
-from placet.actors.supervisor import Supervisor, TaskFailure
+from placet.actors.supervisor import HomeLoop, Supervisor, TaskFailure
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import State

@@ -9,11 +9,11 @@ from typing import Final
 import anyio
 
 from placet.actors.ports import EventLog
+from placet.kernel.commit.commit import RecordList
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
 from placet.kernel.plugin.domain import Domain
-from placet.kernel.rollback import RecordList
 from placet.runtime.api.effects import register_domain_executors
 from placet.runtime.clock import SteppedClock
 from placet.runtime.config import OrchestratorConfig

@@ -124,10 +124,10 @@ def without_numpy(value: Json, depth_max: int = 64) -> Json:
     if depth_max and kind is dict:
         fields = {name: without_numpy(item, depth_max - 1) for name, item in value.items()}
         return value if all(map(is_, fields.values(), value.values())) else fields
-    return value if kind in _PLAIN else from_numpy(value)
+    return value if kind in PLAIN_TYPES else from_numpy(value)
 
 
-_PLAIN: Final = frozenset({int, float, str, bool, type(None)})
+PLAIN_TYPES: Final = frozenset({int, float, str, bool, type(None)})
 
 
 def _is_of_numpy(kind: type) -> bool:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.kernel.ledger.dedup_window import RangeEntry, Window, admitted, refused, unpack
+from placet.kernel.ledger.dedup_window import RangeEntry, Window, admitted
+from placet.kernel.ledger.stored_verdict import refused, unpack
 from placet.schemas.batch import only_sequence, sequence_form, sequences_of
 from placet.schemas.codec import canonical, from_canonical
 from tests.kernel.builders import add, intent, reused, trace

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
-from placet.actors.home_loop import HomeLoop
+from placet.actors.supervisor import HomeLoop
 from placet.agents.adapters import as_adapter
 from placet.agents.adapters.legacy import confirms, plan_of_answer
 from placet.agents.loop.model_calls import ModelCalls, digest_of

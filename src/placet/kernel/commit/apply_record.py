@@ -7,10 +7,10 @@ replay ends with the same ledger. Live code calls the function of its record; a 
 
 from collections.abc import Sequence
 
-from placet.kernel.ledger import dedup_window
-from placet.kernel.ledger.dedup_window import StoredRefusal
+from placet.kernel.ledger import dedup_window, stored_verdict
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger, Mark, Pending
 from placet.kernel.ledger.ordinals import PENDING_MAX
+from placet.kernel.ledger.stored_verdict import StoredRefusal
 from placet.kernel.ledger.token_buckets import Charges, charge, charges_on, work_charges
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import FrozenDict, freeze, from_canonical
@@ -235,7 +235,7 @@ def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
     ]
     for agent, positions in _by_agent(ledger, agent_ids):
         requests = [(req_ids[p], batch.contexts[p]) for p in positions]
-        entry = dedup_window.refused(
+        entry = stored_verdict.refused(
             batch.fingerprint, record.now_ns, ledger.seq, requests, refusals
         )
         ledger.dedup.remember(agent, entry, ledger.policy.limits)
@@ -258,7 +258,7 @@ def apply_scheduled(
     ledger.add_scheduled(record)
     for agent, positions in _by_agent(ledger, batch.agent_ids()):
         ids = [batch.req_ids[position] for position in positions]
-        entry = dedup_window.scheduled(batch.fingerprint, record.now_ns, ledger.seq, ids)
+        entry = stored_verdict.scheduled(batch.fingerprint, record.now_ns, ledger.seq, ids)
         ledger.dedup.remember(agent, entry, ledger.policy.limits)
 
 
@@ -285,7 +285,7 @@ def _remember_scattered(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_
     for agent, positions in _by_agent(ledger, batch.agent_ids()):
         ids = [req_ids[position] for position in positions]
         offsets = [offset_of[position] for position in positions]
-        entry = dedup_window.admitted_in_part(batch.fingerprint, now_ns, seqs, ids, offsets)
+        entry = stored_verdict.admitted_in_part(batch.fingerprint, now_ns, seqs, ids, offsets)
         ledger.dedup.remember(agent, entry, ledger.policy.limits)
 
 

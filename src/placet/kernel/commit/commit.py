@@ -17,6 +17,7 @@ from placet.kernel.state.transaction import Transaction
 from placet.schemas.batch import CheckedBatch, part_of
 from placet.schemas.codec import ENCODE_ERRORS, canonical
 from placet.schemas.effect import Effect, EffectKey
+from placet.schemas.errors import RollbackError
 from placet.schemas.foreseen import Preview
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
@@ -53,6 +54,27 @@ class Unpaid(NamedTuple):
     agent_id: str
     log_bytes: int
     work: int
+
+
+class RecordList(list[bytes]):
+    """A sink that keeps records in memory; a rollback takes the latest ones away again."""
+
+    def __call__(self, record: bytes) -> None:
+        """Append a record."""
+        self.append(record)
+
+    def retract(self, count: int) -> None:
+        """Remove the latest records.
+
+        Raises:
+            RollbackError: There are fewer, because others were taken out of the list before.
+        """
+        if count > len(self):
+            raise RollbackError(
+                f"{count} records were made since the mark, and {len(self)} of them are not "
+                "written yet; a record that was written is final"
+            )
+        del self[len(self) - count :]
 
 
 class Journal:

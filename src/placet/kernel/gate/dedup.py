@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from placet.kernel.context import GateContext
 from placet.kernel.gate.intent_refusals import refuse_intent
-from placet.kernel.ledger.dedup_window import DedupEntry, StoredRefusal, StoredVerdict, unpack
+from placet.kernel.ledger.dedup_window import DedupEntry
+from placet.kernel.ledger.stored_verdict import StoredRefusal, StoredVerdict, unpack
 from placet.schemas.batch import CheckedBatch, sequence_form
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode, Stage

@@ -160,7 +160,9 @@ class DomainRules:
             refusals.append(refusal)
             if len(refusals) >= context.ledger.policy.limits.refusals_listed_max:
                 return refusals  # the others would not be listed
-        if refusals is None and (registry.has_whole_checks or draft.needs_check):
+        if refusals is None and (
+            registry.has_whole_checks or draft.work or draft.effects or draft.checks
+        ):
             return self.check_whole(batch, context, later)
         return refusals
 

@@ -25,6 +25,7 @@ from placet.kernel.plugin.registry import Registry
 from placet.schemas.batch import CheckedBatch, Part, part_of
 from placet.schemas.codec import (
     ENCODE_ERRORS,
+    PLAIN_TYPES,
     Json,
     array_header,
     canonical,
@@ -152,7 +153,11 @@ class Structure:
             if isinstance(raw, Mapping):
                 if "intents" in raw:
                     submitted, at = raw["intents"], "/intents"
-                    options = {name: from_numpy(raw[name]) for name in raw if name != "intents"}
+                    options = {
+                        name: value if type(value) in PLAIN_TYPES else from_numpy(value)
+                        for name, value in raw.items()
+                        if name != "intents"
+                    }
                 else:
                     submitted = [raw]
             if not isinstance(submitted, list | tuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from placet.kernel.ledger.dedup_windows import DedupWindows, WindowOwner
+from placet.kernel.ledger.dedup_window import DedupWindows, WindowOwner
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.ledger.undo import Undo, restore_item
 from placet.kernel.prng import LANE_BYTES, agent_key

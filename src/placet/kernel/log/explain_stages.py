@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from placet.kernel.gate.staleness import reads_of
-from placet.kernel.ledger.dedup_window import PLAIN, DedupEntry, unpack
+from placet.kernel.ledger.dedup_window import PLAIN, DedupEntry
+from placet.kernel.ledger.stored_verdict import unpack
 from placet.kernel.ledger.token_buckets import charges_on, work_charges
 from placet.kernel.log.divergence import STRUCTURE_NOTICES, BatchRecord
 from placet.kernel.log.verify import Verifier

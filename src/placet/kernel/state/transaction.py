@@ -210,11 +210,6 @@ class Transaction(Draft):
         return self.work if self._batch is batch else 0
 
     @property
-    def needs_check(self) -> bool:
-        """The batch must be checked as a whole, whatever the domains check."""
-        return bool(self.work or self.effects or self.checks)
-
-    @property
     def is_overrun(self) -> bool:
         """The batch used more units of work than it may, whatever its rules made of it."""
         batch = self._batch

@@ -10,8 +10,7 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.decide.rows import record as group_record
-from placet.kernel.ledger.dedup_window import RangeEntry
-from placet.kernel.ledger.dedup_windows import DedupWindows
+from placet.kernel.ledger.dedup_window import DedupWindows, RangeEntry
 from placet.kernel.ledger.ledger import Agent
 from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.log.snapshot import world_digest

@@ -229,7 +229,7 @@ class GroupDecision:
         batch, context, draft = self._batch_of(row), self._context, self._context.draft
         try:
             refusals = None
-            if context.registry.has_whole_checks or draft.needs_check:
+            if context.registry.has_whole_checks or draft.work or draft.effects or draft.checks:
                 try:
                     refusals = self._rules.check_whole(batch, context)
                 except BaseException:
