@@ -1,6 +1,7 @@
 """Collectors: rows at ticks, live and from the log, equal; killed and continued."""
 
 import asyncio
+import re
 from contextlib import closing
 
 import numpy as np
@@ -329,6 +330,62 @@ def test_rows_of_a_stranger_do_not_lead_out_of_the_folder(tmp_path, schema, said
     (tmp_path / "in" / "_schema.json").write_text(schema)
     with pytest.raises(CollectError, match=said):
         read_collected(tmp_path / "in")
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+def rewrite_part(metadata, name=None):
+    """Return the bytes of a part of `world` with other metadata, or without a column."""
+
+    def rewritten(data):
+        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+        table = table if name is None else table.drop_columns([name])
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, table.schema.with_metadata(metadata)) as writer:
+            writer.write_table(table.replace_schema_metadata(metadata))
+        return sink.getvalue().to_pybytes()
+
+    return rewritten
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("*.ticks", b""),
+        ("*.ticks", b"[1]"),
+        ("*.ticks", b'["1", 2]'),
+        ("*.ticks", DEEP),
+        ("*.world.arrow", b""),
+        ("*.world.arrow", lambda data: data[:-100]),
+        ("*.world.arrow", rewrite_part(None)),
+        ("*.world.arrow", rewrite_part({"placet.types": DEEP})),
+        ("*.world.arrow", rewrite_part({"placet.types": '{"spread": "x"}'})),
+        ("*.world.arrow", rewrite_part({"placet.types": '{"other": "1 "}'})),
+        ("*.world.arrow", rewrite_part({"placet.types": "{}"}, "tick")),
+    ],
+)
+def test_a_damaged_part_ends_the_continued_collecting_with_one_error(
+    tmp_path, monkeypatch, name, damage
+):
+    monkeypatch.setattr(collector_module, "_PART_ROWS", 2)
+    walk(tmp_path / "w.db", collector(tmp_path / "out"), 2, close=False)
+    path = max((tmp_path / "out" / "parts").glob(name))
+    path.write_bytes(damage(path.read_bytes()) if callable(damage) else damage)
+    with closing(log_to_read(str(tmp_path / "w.db"))) as log:
+        said = continued(tmp_path / "out", log)
+    assert re.search("^cannot read the collected rows in [^\\n]*$", said)
+
+
+def continued(folder, log):
+    """Continue to collect, and return the error."""
+    again = collector(folder)
+    try:
+        again.continue_from(log)
+        again.close()
+    except CollectError as error:
+        return str(error)
+    return ""
 
 
 def test_folder_of_other_tables_is_refused(tmp_path):

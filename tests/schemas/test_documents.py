@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.schemas.documents import DocumentError, parse_json, parse_toml
+from placet.schemas.documents import DocumentError, parse_json, parse_toml, typed
 from placet.schemas.limits import DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX
 
 DEEPER = DOCUMENT_DEPTH_MAX + 1
@@ -80,3 +80,17 @@ def test_toml_is_what_the_standard_library_reads_or_an_error(text):
 def test_a_long_word_without_dots_is_read_in_linear_time():
     word = "a" * 200_000
     assert parse_toml(f"{word} = 1") == {word: 1}
+
+
+def test_the_bounds_of_a_json_document_are_those_of_its_reader():
+    assert parse_json(str(2**1_023 - 1), integer_bits_max=1_023) == 2**1_023 - 1
+    with pytest.raises(DocumentError, match="beyond 1023 bits"):
+        parse_json(str(2**1_023), integer_bits_max=1_023)
+    with pytest.raises(DocumentError, match="larger than 5 bytes"):
+        parse_json("[1, 2]", bytes_max=5)
+
+
+def test_a_value_of_another_type_is_an_error_that_names_its_place():
+    assert typed({"x": [1, float("inf")]}, dict[str, tuple[int, float]]) == {"x": (1, float("inf"))}
+    with pytest.raises(DocumentError, match=r"Expected `int`, got `str` - at `\$"):
+        typed({"x": ["1", 2.0]}, dict[str, tuple[int, float]])
