@@ -1,4 +1,4 @@
-"""Parsers of the texts that placet reads from files: TOML of people, JSON of its own.
+"""Parsers of the TOML and JSON documents in files: settings, scenarios, tokens, studies.
 
 A file may be damaged, foreign or hostile, so size, nesting and numbers are bounded before a value
 leaves this module: one `DocumentError` then stands for every fault, and no reader meets a value
