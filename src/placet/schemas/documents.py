@@ -1,8 +1,8 @@
 """Parsers of the TOML and JSON documents in files: settings, scenarios, tokens, studies.
 
-A file may be damaged, foreign or hostile, so size, nesting and numbers are bounded before a value
-leaves this module: one `DocumentError` then stands for every fault, and no reader meets a value
-that it cannot print or encode. Requests and log records have parsers of their own (`codec.py`).
+A file may be damaged, foreign or hostile. Size, nesting and numbers are bounded before a value
+leaves this module; each fault is a `DocumentError` of one line, and each value can be printed and
+encoded. `codec.py` has the parsers of requests and log records.
 """
 
 import json
