@@ -120,6 +120,31 @@ def test_a_world_that_went_back_is_as_one_that_never_went_on(seed):
     assert Rewound(seed).compare(groups=8) is None
 
 
+class Plain(Domain):
+    """A domain whose batches need no check as a whole."""
+
+    name, version = "plain", "1"
+    kinds = (Kind("Wait", dict[str, int], lambda *_: None),)
+
+
+@pytest.mark.parametrize("ids_max", [2, 1024])
+def test_plain_batches_of_a_group_are_undone_with_what_they_evict(ids_max):
+    kernel = kernel_of(Plain(), limits={"window_ids_max": ids_max})
+
+    def step() -> None:
+        names = ("alice", "bob", "alice")
+        steps = [kernel.intent("Wait", agent=name) for name in names]
+        assert all(verdict.admitted for verdict in kernel.step(1.0, [[one] for one in steps]))
+
+    step()
+    before, mark = _everything(kernel), kernel.mark()
+    for _ in range(2):
+        for _ in range(3):
+            step()
+        kernel.rollback(mark)
+        assert _everything(kernel) == before
+
+
 # a mark
 
 

@@ -266,6 +266,7 @@ class Life:
             effects_per_batch_max=5,
             refusals_listed_max=3,
             tombstones_max=rng.choice([2, 100]),
+            removed_agents_max=rng.choice([1, 100]),
             payload_bytes_max=2000,
             window_sequences_max=rng.choice([1, 8]),
             batch_intents_max=rng.choice([3, 512]),
