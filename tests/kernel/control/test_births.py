@@ -392,7 +392,7 @@ def test_births_before_a_batch_that_raises_stay(joins):
     proven(kernel, log, [Clinic()])
 
 
-def test_a_tick_that_raises_after_a_birth_registers_nobody_and_is_not_collected():
+def test_a_tick_that_raises_after_a_birth_changes_nothing():
     class Breaking(Nursery):
         def on_tick(self, draft: Any, sim_time: float) -> None:
             super().on_tick(draft, sim_time)
