@@ -141,8 +141,7 @@ class Kernel:
         self.history_end = (past.ledger.seq, past.journal.count)
         self.history_head = past.journal.prev
         self._adopt(past.state, past.ledger, past.journal)
-        self._batches = past.batches_seen
-        self._groups = past.groups
+        self._batches, self._groups = past.batches_seen, past.groups
         in_settings = [name for one in self.registry.domains for name in one.idle_names()]
         if past.header is None and in_settings:
             raise ValueError(in_settings[0])

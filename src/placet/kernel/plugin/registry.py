@@ -222,11 +222,9 @@ class Registry:
             )
         names = [other.name for other in self.domains]
         for name in allowed:
-            near = () if name in names else nearest(name, names, 1)
-            if near:
-                raise DomainError(
-                    f"`writes` of domain {domain.name!r} names {name!r}; did you mean {near[0]!r}?"
-                )
+            if name not in names and (near := nearest(name, names, 1)):
+                hint = f"did you mean {near[0]!r}?"
+                raise DomainError(f"`writes` of domain {domain.name!r} names {name!r}; {hint}")
         return frozenset(names) - {domain.name, *allowed}
 
     def _guarded(self, rule: Rule, kind: str) -> Rule:
@@ -309,8 +307,7 @@ class Registry:
         """Return the domains that may hide parts of a collection; empty if it is shown whole."""
         known = self._hiding.get(collection)
         if known is None:
-            owners = self._owners(collection)
-            known = tuple(owner for owner in owners if _may_hide(owner, collection))
+            known = tuple(one for one in self._owners(collection) if _may_hide(one, collection))
             self._hiding[collection] = known
         return known
 
