@@ -142,8 +142,9 @@ def test_continued_simulation_begins_with_the_ticks_of_its_log(tmp_path):
     assert [r["tick"] for r in collector.tables()["agents"].rows()] == [1, 2, 3, 4]
 
 
-def test_folder_that_exists_stops_the_run_before_its_log_is_written(tmp_path):
+def test_folder_with_other_files_stops_the_run_before_its_log_is_written(tmp_path):
     (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "notes.txt").write_text("of a person")
     scenario = small("ticks=2")
     with pytest.raises(CollectError, match="is there already"):
         run_scenario(

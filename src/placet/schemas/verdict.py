@@ -159,7 +159,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         return foresee(self.preview) if self._foreseen is None else self._foreseen
 
     def foresee(self, others: Sequence[Preview], undecided_outputs: Collection[int]) -> None:
-        """Mark what is decided when the batch of a dry run is applied.
+        """Mark the values of a dry run that are undecided until its batch is applied.
 
         Args:
             others: Previews of the batch at other moments.

@@ -102,8 +102,7 @@ def run_scenarios(
         if is_here
         else list(map(spec_of, functions)),
     )
-    shown = tuple(columns)
-    _require_keys(plan, shown)
+    shown = _require_keys(plan, columns)
     if timeout_s is not None and isinstance(executor, ThreadPoolExecutor):
         raise LabError("a run in a thread cannot be ended: leave out timeout_s, or use processes")
     _require_one_of("on", on, get_args(Where))
@@ -122,23 +121,23 @@ def run_scenarios(
         return sweep_on_ray(
             plan, arguments, address=ray_address, jobs=jobs, ship=ship, on_notice=on_notice
         )
-    pools: Pools = (
-        GivenPools(executor) if executor is not None else own_pools(plan, jobs, timeout_s)
-    )
-    return sweep_here(plan, pools, arguments)
+    given = None if executor is None else GivenPools(executor)
+    return sweep_here(plan, given or own_pools(plan, jobs, timeout_s), arguments)
 
 
-def _require_keys(plan: SweepPlan, columns: Iterable[str]) -> None:
-    """Check that each column to show is a key of a scenario.
+def _require_keys(plan: SweepPlan, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns to show, each of which is a key of a scenario.
 
     Raises:
         LabError: One is not; the message names the nearest key.
     """
     keys = {key for planned in plan.scenarios for key in leaves_of(planned.scenario)}
-    for column in columns:
+    shown = tuple(columns)
+    for column in shown:
         if full_key(column) not in keys:
             hint = did_you_mean(column, sorted(keys))
             raise LabError(f"columns: no scenario has a value at {column!r}; {hint}")
+    return shown
 
 
 def _require_place(executor: object, jobs: int | None) -> None:

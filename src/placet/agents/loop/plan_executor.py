@@ -94,9 +94,9 @@ class PlanExecutor:
         *,
         seconds_left: float,
     ) -> PlanResult:
-        """Apply a held plan exactly as it was approved, and return the result.
+        """Apply a held plan as a person approved it, and return the result.
 
-        If its changes or effects would differ from those that were shown, create a new approval
+        If its changes or effects would differ from the shown ones, create a new approval
         request instead. The rule of `session.resolve` compares them in the batch that applies them.
 
         Args:

@@ -61,7 +61,7 @@ _RULES: Final = DomainRules()
 def show_undecided(
     verdict: Verdict, batch: CheckedBatch, context: GateContext, recorder: DecisionRecorder
 ) -> None:
-    """Mark in the verdict of an admitted dry run what is decided when the batch is applied.
+    """Mark the undecided values of an admitted dry run in its verdict.
 
     Args:
         verdict: The verdict, with the changes of the first decision, which is undone.

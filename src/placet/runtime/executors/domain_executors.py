@@ -59,7 +59,7 @@ def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, EffectHandle
 
 
 def _found(spec: str, make: object, handlers: object) -> str:
-    """Return what a domain's `executors` is instead of a function that returns a mapping."""
+    """Describe an `executors` of a domain that is no function which returns a mapping."""
     if make is None:
         return f"{spec!r}, which does not exist"
     if not callable(make):

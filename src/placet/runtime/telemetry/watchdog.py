@@ -138,8 +138,8 @@ class RuleWatchdog:
         """Return the rule that the watched thread runs, and its frame.
 
         Without a garbage collection meanwhile. CPython 3.11 makes frame objects as `f_back` is
-        read; a collection that this triggers runs Python code, the watched thread goes on, and the
-        new object points at a frame that is gone: the process then crashes.
+        read; a collection that this triggers runs Python code, the watched thread continues, and
+        the new object points at a frame that has ended: the process then crashes.
         """
         was_enabled = gc.isenabled()
         gc.disable()
