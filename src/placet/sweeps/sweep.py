@@ -15,12 +15,13 @@ from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SWEEP_TIMEOUT_S_MAX
 from placet.schemas.name_suggestions import did_you_mean
 from placet.sweeps.errors import LabError
+from placet.sweeps.formats import Row
 from placet.sweeps.loop import OnProgress, SweepLoop
 from placet.sweeps.outcome import Outcome, spec_of, specs_here
 from placet.sweeps.plan import SweepPlan, plan_sweep
 from placet.sweeps.pools import GivenPools, HerePools, OwnPools, Pools, require_jobs
 from placet.sweeps.results import Results, results_of
-from placet.sweeps.study import Row, Study
+from placet.sweeps.study import Study
 from placet.sweeps.worker import NOWHERE, Logs, RunTask
 
 Where: TypeAlias = Literal["here", "ray"]
