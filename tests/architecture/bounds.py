@@ -243,7 +243,10 @@ BOUNDS: Final = (
     ),
     Bound(
         "open sessions with agents",
-        ("agents/session/session.py:Session._catalogues",),
+        (
+            "agents/session/session.py:Session._catalogues",
+            "agents/loop/plan_executor.py:PlanExecutor._shown",
+        ),
         "{sessions_max}",
         "a message has at most {placet.agents.proposal.limits:MESSAGE_BYTES_MAX}; the state keeps "
         "64 turns and 64 approval requests of each",

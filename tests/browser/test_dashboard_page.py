@@ -70,10 +70,15 @@ def test_a_person_decides_on_the_dashboard_and_signs_out(browser, server):
     server.say(-1)
     with page_of(browser, server, "ann") as page:
         expect(page.locator("#limits")).to_contain_text("nothing of the world is shown")
+        expect(page.locator(".plan-changes")).to_have_text("till.box/box/sum 0 → 500")
         page.get_by_role("button", name="Deny: /till.put amount=500").click()
-        expect(page.locator("#approvals")).to_be_hidden()
+        expect(page.locator("#approvals").get_by_role("button")).to_have_count(0)
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    server.say(600)
+    with page_of(browser, server, "ann") as page:
+        page.get_by_role("button", name="Approve: /till.put amount=600").click()
+        expect(page.locator(".outcome")).to_contain_text("till.box/box/sum 0 → 600")
     server.say(700)
     with page_of(browser, server, OPERATOR) as page:
         expect(page.locator("#plans")).to_have_text("1 plan waits for a decision")

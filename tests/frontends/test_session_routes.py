@@ -244,8 +244,30 @@ async def test_a_name_sees_the_held_plans_that_it_may_decide():
         ]:
             listed = (await talk.served.get("approvals", token=token)).json()["approvals"]
             assert [one["id"] for one in listed] == expected
+            for one in listed:
+                changed = [(change["path"], change["old"], change["new"]) for change in one["diff"]]
+                assert changed == [("till.box/box/sum", 0, 500)]
         await talk.decide(hold, {"decision": "deny"})
         assert (await talk.served.get("approvals", token="bob")).json() == {"approvals": []}
+
+
+class SealedTill(Till):
+    """A till whose sum no agent sees."""
+
+    def hidden_fields(self, state, agent_id, ref):
+        return ("sum",)
+
+
+async def test_a_proposer_sees_no_hidden_change_of_its_held_plan():
+    async with serving([SealedTill(), Sessions()]) as served:
+        await served.post("sessions", {"agent": "alice", "people": {"bob": ""}})
+        talk = Talking(served)
+        await talk.held()
+        seen = {}
+        for token in ("bob", "alice"):
+            (one,) = (await served.get(f"{MAIN}/approvals", token=token)).json()["approvals"]
+            seen[token] = [change["path"] for change in one["diff"]]
+        assert seen == {"bob": ["till.box/box/sum"], "alice": []}
 
 
 async def test_only_members_of_a_session_have_access():

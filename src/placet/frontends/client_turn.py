@@ -6,7 +6,7 @@ that acts for the agent gets a turn without the changes that the agent may not s
 
 from placet.agents.loop.recorder import SessionError
 from placet.agents.proposal.plan import Issue
-from placet.agents.proposal.turn_result import Attempt, StateChange, Turn
+from placet.agents.proposal.turn_result import ApprovalRequest, Attempt, StateChange, Turn
 from placet.agents.session.session import Session
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
@@ -21,17 +21,34 @@ async def visible_turn(turn: Turn, session: Session) -> Turn:
     Raises:
         ClosedError, StoreError: The world is closed, or has failed.
     """
+    if not turn.diff:
+        return turn
+    return turn.model_copy(update={"diff": await _visible_changes(turn.diff, session)})
 
-    def visible_changes(kernel: Kernel) -> tuple[StateChange, ...]:
+
+async def visible_approval(approval: ApprovalRequest, session: Session) -> ApprovalRequest:
+    """Return an approval request without the changes that its proposer may not see.
+
+    Raises:
+        ClosedError, StoreError: The world is closed, or has failed.
+    """
+    if not approval.diff:
+        return approval
+    return approval.model_copy(update={"diff": await _visible_changes(approval.diff, session)})
+
+
+async def _visible_changes(
+    diff: tuple[StateChange, ...], session: Session
+) -> tuple[StateChange, ...]:
+    agent_id, world = session.agent_id, session.world
+    assert isinstance(world, Orchestrator), "a front end serves an orchestrator of this process"
+
+    def visible(kernel: Kernel) -> tuple[StateChange, ...]:
         return tuple(
-            change for change in turn.diff if shows_change(kernel, turn.agent, change.field_change)
+            change for change in diff if shows_change(kernel, agent_id, change.field_change)
         )
 
-    world = session.world
-    assert isinstance(world, Orchestrator), "a front end serves an orchestrator of this process"
-    return (
-        turn.model_copy(update={"diff": await world.query(visible_changes)}) if turn.diff else turn
-    )
+    return await world.query(visible)
 
 
 def failed_turn(session: Session, error: SessionError) -> Turn:

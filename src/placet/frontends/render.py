@@ -125,6 +125,7 @@ class TextRenderer:
         for approval in approvals:
             if approval.state == "open":
                 self.approval(approval)
+                self._changes(approval.diff or (), "would change")
             else:
                 by = f" by {approval.by}" if approval.by else ""
                 self._line(

@@ -5,6 +5,7 @@ and as the recorder for the session's records; in one batch they pass or fail to
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from placet.agents.loop.plan_preview import (
     CONFLICT_CODES,
@@ -28,6 +29,9 @@ from placet.schemas.foreseen import FieldChange
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import RefusalCode
 from placet.schemas.verdict import Verdict
+
+_SHOWN_MAX: Final = 64
+"""Approval requests whose changes are kept to be shown: as many as a session keeps in the state."""
 
 
 class PlanExecutor:
@@ -57,6 +61,12 @@ class PlanExecutor:
         self._recorder = recorder
         self._limits = limits
         self._policy = policy
+        self._shown: dict[str, tuple[StateChange, ...]] = {}
+
+    @property
+    def shown(self) -> Mapping[str, tuple[StateChange, ...]]:
+        """Id of an approval request of this process -> the changes that a person is shown."""
+        return self._shown
 
     async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> PlanResult:
         """Submit a parsed plan: apply it, hold it for an approval, or return the refusals."""
@@ -201,7 +211,11 @@ class PlanExecutor:
             )
             for index, action in enumerate(plan.actions)
         )
-        return PlanResult("held", (issue,), results, _changes(foreseen.changes), approval_id)
+        changes = _changes(foreseen.changes)
+        self._shown[approval_id] = changes
+        if len(self._shown) > _SHOWN_MAX:
+            del self._shown[next(iter(self._shown))]  # the oldest, which is resolved or expired
+        return PlanResult("held", (issue,), results, changes, approval_id)
 
     def _resolution(
         self, approval_id: str, decision: str, by: str, role: str, digest: str

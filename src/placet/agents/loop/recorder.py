@@ -8,7 +8,13 @@ import anyio
 
 from placet.agents.ports import Handle, WorldPort
 from placet.agents.proposal.codes import Code
-from placet.agents.proposal.turn_result import ActionOutcome, ApprovalRequest, Route, TurnEnd
+from placet.agents.proposal.turn_result import (
+    ActionOutcome,
+    ApprovalRequest,
+    Route,
+    StateChange,
+    TurnEnd,
+)
 from placet.agents.proposal.view_json import cut
 from placet.domains.session import turn_id
 from placet.schemas.codec import Json, canonical
@@ -198,10 +204,15 @@ class SessionRecorder:
             return None
         return approval
 
-    async def approvals(self) -> list[ApprovalRequest]:
+    async def approvals(
+        self, shown: Mapping[str, tuple[StateChange, ...]]
+    ) -> list[ApprovalRequest]:
         """Return the approval requests of this session, oldest first.
 
         An expired request has the state `expired`.
+
+        Args:
+            shown: Id of a request -> the changes that a person is shown.
         """
         approvals = []
         names = (await self._row())["approvals"]
@@ -211,7 +222,7 @@ class SessionRecorder:
             fields = {key: approval[key] for key in ApprovalRequest.model_fields if key in approval}
             if approval["state"] == "open" and self._world.sim_time > approval["expires"]:
                 fields["state"] = "expired"
-            approvals.append(ApprovalRequest(id=name, **fields))
+            approvals.append(ApprovalRequest(id=name, diff=shown.get(name), **fields))
         return approvals
 
     async def turns(

@@ -223,6 +223,8 @@ class ApprovalRequest(_Value):
         state: `open`, `approved`, `denied`, `edited`, `stale`, or `expired`.
         expires: Simulated time of its expiry, seconds.
         by: Name of the person who resolved the request.
+        diff: Changes that a person is shown before deciding; None if another process held the plan,
+            in which the changes are compared all the same.
     """
 
     id: str
@@ -237,6 +239,7 @@ class ApprovalRequest(_Value):
     state: str
     expires: float
     by: str = ""
+    diff: tuple[StateChange, ...] | None = None
 
     def __repr__(self) -> str:
         role = f" of {self.role!r}" if self.role else ""

@@ -345,7 +345,7 @@ class Session:
 
         An expired request has the state `expired`.
         """
-        return await self._recorder.approvals()
+        return await self._recorder.approvals(self._plan_executor.shown)
 
     # state
 

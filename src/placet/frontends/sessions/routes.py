@@ -21,7 +21,7 @@ from placet.agents.session.opener import agent_of
 from placet.agents.session.session import Session
 from placet.domains.session import Sessions
 from placet.frontends.adapter_names import SCRIPTED
-from placet.frontends.client_turn import failed_turn, visible_turn
+from placet.frontends.client_turn import failed_turn, visible_approval, visible_turn
 from placet.frontends.model_budget import agent_limits
 from placet.frontends.sessions.bodies import (
     ApprovalDecision,
@@ -222,8 +222,11 @@ async def send_message(world: str, session: str, request: Request) -> Response:
 )
 async def list_approvals(world: str, session: str, request: Request) -> Response:
     """List the approval requests of a session, oldest first: decided and open ones."""
-    opened, _ = await _entered(world, session, request)
-    listed = [one.model_dump(mode="json") for one in await opened.session.approvals()]
+    opened, who = await _entered(world, session, request)
+    approvals = await opened.session.approvals()
+    if _speaks_for_proposer(opened, who):
+        approvals = [await visible_approval(one, opened.session) for one in approvals]
+    listed = [one.model_dump(mode="json") for one in approvals]
     return json_response({"approvals": listed})
 
 
@@ -329,6 +332,11 @@ async def _person(opened: _OpenSession, who: Principal) -> tuple[str, str]:
     return who.submitter, opened.people[who.submitter]
 
 
+def _speaks_for_proposer(opened: _OpenSession, who: Principal) -> bool:
+    """Return whether a caller in a session is neither the operator nor a person who decides."""
+    return not who.is_operator and who.submitter not in opened.people
+
+
 async def _speaks_for(world: Orchestrator, who: Principal, agent_id: str) -> bool:
     return await world.query(lambda kernel: speaks_for(kernel.ledger, who.submitter, agent_id))
 
@@ -379,7 +387,7 @@ async def _answered(
         if not opened.session.is_closed:
             raise
         raise Problem("conflict", str(error)) from error
-    if not who.is_operator and who.submitter not in opened.people:  # it speaks for the proposer
+    if _speaks_for_proposer(opened, who):
         turn = await visible_turn(turn, opened.session)
     return _answer(turn)
 
