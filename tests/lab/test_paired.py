@@ -58,7 +58,7 @@ def test_other_options_of_the_sweep_are_part_of_the_pair():
     ("rows", "option", "message"),
     [
         ([], "limit", "there are no results to compare"),
-        (ROWS, "limits", "no column 'limits'; there are seed, limit, loss, error"),
+        (ROWS, "limits", "no column 'limits'; did you mean 'limit'"),
         (ROWS[:3], "limit", "limit has the values 1: expected at least two"),
         (ROWS[2:4], "limit", "have 0 pairs of runs .* run the sweep with more seeds"),
         ([{"seed": 1, "x": 0}, {"seed": 1, "x": 1}], "x", "no column of numbers besides seed, x"),
@@ -79,3 +79,19 @@ def test_a_failed_run_leaves_its_pair_out():
     infinite = [{**row, "loss": float("inf")} for row in ROWS]
     with pytest.raises(LabError, match=r"have 0 pairs .* and 3 more with NaN or an infinity"):
         paired_differences(infinite, "limit", measures=["loss"])
+
+
+def test_an_outcome_without_two_numbers_leaves_the_others_their_intervals():
+    rows = [
+        {"x": x, "seed": seed, "all": float(x * seed), "none": float("nan")}
+        for x in (1, 2)
+        for seed in (1, 2, 3)
+    ]
+    found = {one.measure: one for one in paired_differences(rows, "x", measures=["all"])}
+    assert found["all"].pairs == 3
+    with pytest.raises(LabError, match="0 pairs of runs with a number in 'none', and 3 more"):
+        paired_differences(rows, "x", measures=["all", "none"])
+    rows[0]["none"] = 1.0
+    none = {one.measure: one for one in paired_differences(rows, "x")}["none"]
+    assert (none.pairs, none.not_finite, none.is_clear) == (0, 3, False)
+    assert none.difference != none.difference

@@ -6,6 +6,7 @@ seeds show an effect.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import nan
 from statistics import mean
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -16,6 +17,9 @@ from placet.schemas.keywords import explain_keywords
 from placet.schemas.name_suggestions import did_you_mean
 from placet.sweeps.errors import LabError
 from placet.sweeps.results import Results
+
+_PAIRS_MIN: Final = 2
+"""One difference has no interval."""
 
 _COUNTS: Final = ("submitted", "admitted", "refused")
 
@@ -85,12 +89,14 @@ def paired_differences(
 
     Returns:
         One difference for each other value and measure. A value without a number (a failed run)
-        leaves its pair out; pairs with NaN or an infinity are left out and counted.
+        leaves its pair out; pairs with NaN or an infinity are left out and counted. Where fewer
+        than two pairs are left, the means and the interval are NaN.
 
     Raises:
         LabError: A column is missing, the option has one value, a pair has several runs, or fewer
-            than two pairs are left.
+            than two pairs are left for one of the given `measures`, or for all.
     """
+    is_named = bool(measures)
     if isinstance(results, Results):
         option = full_key(option)
         measures = measures or [*results.outcomes, *_COUNTS]
@@ -110,9 +116,13 @@ def paired_differences(
             f"{option} has the values {shown}: expected at least two, of which {base!r} is one"
         )
     runs = _by_pair(rows, option, pair_by)
-    return [
+    differences = [
         _difference(runs, (option, base, value), measure) for value in others for measure in names
     ]
+    lacking = [one for one in differences if one.pairs < _PAIRS_MIN]
+    if lacking and (is_named or len(lacking) == len(differences)):
+        raise _too_few_pairs(lacking[0])
+    return differences
 
 
 _Key: TypeAlias = tuple[bytes, bytes]
@@ -129,11 +139,9 @@ def _difference(
     ]
     pairs = [pair for pair in found if all(map(is_finite, pair))]
     left_out = sum(not_finite(pair) > 0 for pair in found)
-    if len(pairs) < 2:  # noqa: PLR2004  # one difference has no interval
-        raise LabError(
-            f"{option} = {base!r} and {value!r} have {len(pairs)} pairs of runs with a number in "
-            f"{measure!r}, and {left_out} more with NaN or an infinity: an interval needs two at "
-            "least; run the sweep with more seeds"
+    if len(pairs) < _PAIRS_MIN:
+        return PairedDifference(
+            option, base, value, measure, len(pairs), nan, nan, nan, nan, nan, left_out
         )
     differences = [float(after) - float(before) for before, after in pairs]
     low, high = mean_interval(differences)
@@ -149,6 +157,14 @@ def _difference(
         low,
         high,
         left_out,
+    )
+
+
+def _too_few_pairs(one: PairedDifference) -> LabError:
+    return LabError(
+        f"{one.option} = {one.baseline!r} and {one.value!r} have {one.pairs} pairs of runs with a "
+        f"number in {one.measure!r}, and {one.not_finite} more with NaN or an infinity: an "
+        "interval needs two at least; run the sweep with more seeds"
     )
 
 
