@@ -241,6 +241,8 @@ def session_cases() -> Iterator[Case]:
         lambda _: {"grant": "g1", "proposer": "ann", "uses": 1},
         RECORDER,
     )
+    pinned = {"approval_id": "a1"}
+    yield Case("session.pin_draws", "of a request", opened, lambda _: pinned, RECORDER)
     yield Case("session.guard", "another seq", opened, lambda _: {"seq": 1}, RECORDER)
 
 

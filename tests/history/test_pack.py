@@ -47,7 +47,7 @@ from tests.stores.snapshots.logs import cut_at, snapshot_at, write_log
 
 def a_log(steps: int = 30) -> list[bytes]:
     log: list[bytes] = []
-    run_trace(kernel_of(DOMAINS, sink=log), random_trace(9, steps))
+    run_trace(kernel_of(DOMAINS, sink=log), random_trace(12, steps))
     return log
 
 

@@ -418,3 +418,19 @@ def test_a_kernel_whose_log_or_collector_went_on_is_not_restored(has_listener):
     with pytest.raises(RollbackError, match="on_tick" if has_listener else "the sink"):
         kernel.restore(saved)
     assert kernel.snapshot() == before
+
+
+def test_a_listener_that_heard_no_later_tick_does_not_stop_going_back():
+    kernel = Kernel(World())
+    kernel.register_agent("ann", position=[0, 0])
+    ticks: list[int] = []
+    kernel.on_tick = lambda kernel: ticks.append(kernel.ledger.tick)
+    kernel.step(1.0, [])
+    snapshot, mark = kernel.snapshot(), kernel.mark()
+    kernel.register_agent("bob", position=[1, 0])
+    kernel.rollback(mark)
+    assert kernel.snapshot() == snapshot
+    kernel.register_agent("cyd", position=[1, 0])
+    kernel.restore(snapshot)
+    assert kernel.snapshot() == snapshot
+    assert ticks == [1]

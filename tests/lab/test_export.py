@@ -425,7 +425,9 @@ def test_damaged_record_ends_the_export_with_its_place(town_log, tmp_path, capsy
 def test_missing_log_and_empty_selection(tmp_path, town_log):
     with pytest.raises(StoreError, match="there is no file"):
         exported(tmp_path / "none.db", tmp_path / "out")
-    report = exported(town_log, tmp_path / "none", selection={"agents": frozenset({"nobody"})})
+    with pytest.raises(PlacetError, match="no agent 'nobody'; there are folk_1"):
+        exported(town_log, tmp_path / "none", selection={"agents": frozenset({"nobody"})})
+    report = exported(town_log, tmp_path / "none", selection={"from_seq": 10**6})
     assert report.rows["intents"] == report.rows["refusals"] == 0
     assert pl.read_parquet(tmp_path / "none" / "intents.parquet").height == 0
 

@@ -74,7 +74,7 @@ def test_failing_module_is_reported_with_its_exception(tmp_path, monkeypatch):
     ("spec", "message"),
     [
         ("word", "did you mean 'world'"),
-        ("zzz", "installed: .*world"),
+        ("zzz", "there are .*world"),
         ("no_such_module_here:Own", "cannot import the module of domain"),
         ("tests.kernel.domains:Nothing", "has no class 'Nothing'"),
         (":Own", "names no class"),

@@ -38,7 +38,7 @@ def test_the_simulated_worlds_cover_enough(quick):
     outcomes = sum((Counter(outcome.outcomes) for outcome in quick), Counter[str]())
     usual = {
         "admitted", "queue_full", "timeout", "ingress_rate_exceeded", "stale_context",
-        "quota_exceeded", "executor_busy", "invariant_violated", "rule_error", "conflict",
+        "quota_exceeded", "schedule_full", "invariant_violated", "rule_error", "conflict",
         "fair.poor", "agent_suspended", "permission_denied", "tool_unregistered",
     }  # fmt: skip
     assert usual <= outcomes.keys()

@@ -54,7 +54,7 @@ OPERATORS = {
     *("get_history", "get_moment", "list_steps", "find_record", "get_entity", "get_view"),
     *("explain_request", "fork_world", "step_world", "pause_world", "resume_world"),
     *("register_agent", "set_agent_permissions", "suspend_agent", "resume_agent", "remove_agent"),
-    *("open_session", "close_session", "set_session_mode", "list_held_plans"),
+    *("open_session", "close_session", "set_session_mode"),
 }
 WRITES_BY_GET = {"list_program_changes"}
 """It submits an intent, but only reads: a reader may not, because it may submit nothing."""

@@ -35,10 +35,11 @@ def test_a_held_plan_is_approved_in_the_browser(browser):
         assert held.status_code == 202, held.text
         page_url = f"{told['url']}/play#token={told['operator_token']}"
         with looking_at_served(browser, page_url) as page:
-            panel = page.get_by_role("region", name="Plans that wait for you")
+            panel = page.get_by_role("region", name="Plans that wait for a decision")
             expect(panel).to_be_visible()
             panel.get_by_role("button", name=re.compile("^Approve")).click()
-            expect(panel).to_be_hidden()
+            expect(panel.get_by_role("status")).to_contain_text("hull.loa")
+            expect(panel.get_by_role("button")).to_have_count(0)
         approvals = httpx.get(f"{world}/sessions/main/approvals", headers=headers).json()
         assert [one["state"] for one in approvals["approvals"]] == ["approved"]
 

@@ -38,7 +38,11 @@ def find_outcome(spec: str) -> Outcome:
         raise LabError(f"the module of the outcome {spec!r} cannot be imported: {error}") from error
     function = getattr(module, name, None)
     if not callable(function):
-        near = [key for key, value in vars(module).items() if _is_own(value, module_name)]
+        near = [
+            key
+            for key, value in vars(module).items()
+            if _is_own(value, module_name) and not key.startswith("_")
+        ]
         raise LabError(
             f"the module {module_name!r} has no function {name!r}; {did_you_mean(name, near)}"
         )
