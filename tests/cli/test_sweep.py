@@ -55,7 +55,7 @@ def test_a_failing_outcome_is_shown_and_is_the_exit_code(placet):
     (placet.folder / "measures.py").write_text("def wrong(state):\n    return state['nothing']\n")
     outcome = placet(*SWEEP, "--outcome", "measures:wrong", "--to", "study")
     assert outcome.code == 1
-    assert "measures:wrong raised KeyError('nothing')" in outcome.out
+    assert "measures:wrong raised MissingKeyError(\"there is no collection 'nothing'" in outcome.out
     assert "--retry" in outcome.out
 
 

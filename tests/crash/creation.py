@@ -43,11 +43,17 @@ from placet.stores.snapshots.recovery import recover
 from placet.stores.sqlite.heartbeat import Heartbeat
 from placet.stores.sqlite.log import SqliteEventLog
 from placet.sweeps.formats import FORMAT
+from placet.sweeps.plan import run_key
 from placet.sweeps.results import Results
 from placet.sweeps.study import RowWriter, Study
-from placet.tables.definitions import Column
 from placet.tables.export import export
-from placet.tables.parts import CollectedTable, CollectError, PartFolder, read_collected
+from placet.tables.parts import (
+    FIXED,
+    CollectedTable,
+    CollectError,
+    PartFolder,
+    read_collected,
+)
 from placet.tables.plan import TableOptions
 from tests.crash.process_forker import Report
 from tests.crash.syscall_killer import changes_of, is_over_before
@@ -193,15 +199,21 @@ def found_csv(folder: Path) -> bool:
     return True
 
 
+KEY: Final = run_key("", "", 1)
+"""Key of the row of the study that is made."""
+
+
 def make_collected(folder: Path, _parent: Path) -> None:
-    table = CollectedTable("world", [Column("tick", "int64", "The tick.")])
+    table = CollectedTable("world", FIXED["world"])
     parts = PartFolder(folder / "c", [table])
     try:
         parts.begin()
     except CollectError:  # it has rows: the run is resumed
         parts.continue_from(2)
     for tick in range(parts.last_tick + 1, 3):
-        table.rows.append((tick,))
+        table.rows.append(
+            tuple(float(tick) if column.type == "float64" else tick for column in table.columns)
+        )
         parts.write(tick)
     parts.seal()
 
@@ -220,7 +232,7 @@ def make_study(folder: Path, _parent: Path) -> None:
         writer = RowWriter(study.folder, study.session)
         with closing(writer):
             if not study.rows:
-                row = {"key": "k", "code": "", "scenario": "", "seed": 1, "error": None}
+                row = {"key": KEY, "code": "", "scenario": "", "seed": 1, "error": None}
                 writer.write({**row, "attempt": 0, "text": TASTE})
 
 
@@ -230,7 +242,7 @@ def found_study(folder: Path) -> bool:
         return False
     assert study.manifest["format"] == FORMAT
     rows = study.read_rows() if (folder / "st" / "results").exists() else {}
-    return bool(rows) and rows["k"]["text"] == TASTE
+    return bool(rows) and rows[KEY]["text"] == TASTE
 
 
 def make_page(folder: Path, _parent: Path) -> None:

@@ -15,7 +15,7 @@ from random import Random
 
 from placet.lab import Scenario, run_scenarios
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def town() -> Scenario:

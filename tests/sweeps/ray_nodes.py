@@ -196,7 +196,7 @@ class Sweep:
         ]
 
     def start(self):
-        root = str(Path(__file__).parents[3])
+        root = str(Path(__file__).parents[2])
         path = os.pathsep.join(filter(None, [self._environment.get("PYTHONPATH"), root]))
         with (self.folder / "out").open("w") as out, (self.folder / "err").open("w") as err:
             self.process = subprocess.Popen(

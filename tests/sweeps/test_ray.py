@@ -15,7 +15,7 @@ from placet.sweeps.on_ray.staging import stage
 from placet.sweeps.plan import plan_sweep
 from tests.sweeps.sweeping import InlineExecutor, short_town
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -187,6 +187,14 @@ UNSAID: Mapping[str, Unsaid] = {
             one.path == f"{WORLD}/agents" and one.is_problem("burst must be earned within")
         ),
     ),
+    "kinds are the domain's": Unsaid(
+        "Quotas and permissions name kinds, which the domains of a world define.",
+        Sample("world", "post", f"{WORLD}/agents", {"agent_id": "a", "permissions": ["Mvoe"]}),
+        applies=lambda one: (
+            one.path.startswith(f"{WORLD}/agents")
+            and one.is_problem("permissions: there is no kind", "quotas: there is no kind")
+        ),
+    ),
     "attributes are the domain's": Unsaid(
         "What places an agent is checked by the domain's own function, which has no schema.",
         Sample(
@@ -195,7 +203,7 @@ UNSAID: Mapping[str, Unsaid] = {
         applies=lambda one: (
             one.path == f"{WORLD}/agents"
             and bool(one.field("attributes"))
-            and one.is_problem("on_register: ", "attributes ")
+            and one.is_problem("on_register: ", "attributes ", "the attribute ")
         ),
     ),
     "a change is of what is there": Unsaid(
