@@ -8,7 +8,7 @@ else: a busy one moves every figure, the ratios least.
 
 from measuring import measure
 
-from placet.bench import WORKLOADS
+from placet_bench import WORKLOADS
 
 if __name__ == "__main__":
     measure(WORKLOADS, __doc__)

@@ -22,10 +22,10 @@ from placet import Orchestrator
 from placet.agents import ScriptedAdapter, Session
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.plan_parser import parse
-from placet.bench.report import machine
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.schemas.codec import Json
+from placet_bench.report import machine
 
 RUNS: Final = 5
 ACTIONS: Final[list[tuple[str, dict[str, Json]]]] = [

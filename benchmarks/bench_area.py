@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 
 from placet.actors.observation.delayed_observer import Time
 from placet.actors.observation.hub import ObserverHub
-from placet.bench.delivery import NEIGHBORS, make_observed_domain, reach_for
 from placet.kernel import Kernel
 from placet.schemas.config import KernelConfig
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.log.record import LogGroup
+from placet_bench.delivery import NEIGHBORS, make_observed_domain, reach_for
 
 if TYPE_CHECKING:
     from placet.actors.observation.observer import Observer

@@ -28,11 +28,11 @@ from typing import Any
 
 from bench_design_http import PARAMETERS
 
-from placet.bench.report import machine
-from placet.bench.subjects import Reference
-from placet.bench.workloads import Load, Shape
 from placet.kernel import Kernel
 from placet.stores.gc_tuning import tuned_gc
+from placet_bench.report import machine
+from placet_bench.subjects import Reference
+from placet_bench.workloads import Load, Shape
 from placet_design import (
     Action,
     ActionExecutor,

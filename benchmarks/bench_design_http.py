@@ -2,7 +2,7 @@
 
     ./dev python benchmarks/bench_design_http.py [--seconds 5]
 
-A plan sets ten parameters of a ferry. The clients are in this process; see `placet.bench.http`.
+A plan sets ten parameters of a ferry. The clients are in this process; see `placet_bench.http`.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import count
 from statistics import median
 
-from placet.bench.http import CLIENTS, HttpLoad, Server, ask_once, check_system, serving, turn_of
+from placet_bench.http import CLIENTS, HttpLoad, Server, ask_once, check_system, serving, turn_of
 
 PARAMETERS = {
     "hull.loa": 100.0,

@@ -24,11 +24,11 @@ from typing import Final
 from typing_extensions import TypedDict
 
 from placet import Domain, Kind, Limits, Orchestrator, OrchestratorConfig
-from placet.bench.report import machine
 from placet.kernel import Draft
 from placet.runtime.executors import Delivery, Effect
 from placet.schemas.intent import Intent
 from placet.stores.gc_tuning import tuned_gc
+from placet_bench.report import machine
 
 BATCH_INTENTS: Final = 10
 AGENTS: Final = 20

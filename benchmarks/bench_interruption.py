@@ -24,10 +24,10 @@ from typing import Any
 
 from placet import AgentHandle, StaleContextError
 from placet.actors.policies.subscriptions import ExternalChange
-from placet.bench.measure import percentiles_ms
-from placet.bench.report import machine
-from placet.bench.subjects import WholeWorld
-from placet.bench.workloads import PERMISSIONS, Load, Shape
+from placet_bench.measure import percentiles_ms
+from placet_bench.report import machine
+from placet_bench.subjects import WholeWorld
+from placet_bench.workloads import PERMISSIONS, Load, Shape
 
 BLOCKS = (1, 100)
 clock = time.perf_counter_ns

@@ -24,8 +24,8 @@ import argparse
 import json
 from typing import Any
 
-from placet.bench import Scale, run
-from placet.bench.overload import OUTSTANDING
+from placet_bench import Scale, run
+from placet_bench.overload import OUTSTANDING
 
 
 def table(policies: dict[str, list[dict[str, Any]]]) -> str:

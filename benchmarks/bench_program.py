@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import count
 
-from placet.bench.report import machine
 from placet.kernel import Kernel
 from placet.schemas.codec import Json
+from placet_bench.report import machine
 from placet_program import Program
 
 FLOATS = {"a": "float", "b": "float"}

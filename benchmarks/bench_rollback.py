@@ -21,9 +21,9 @@ from collections import deque
 from statistics import quantiles
 from typing import Any
 
-from placet.bench.report import machine
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
+from placet_bench.report import machine
 
 IDLE = (0, 5_000)
 clock = time.process_time_ns

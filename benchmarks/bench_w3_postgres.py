@@ -22,10 +22,10 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
-from placet.bench.measure import interleave, percentiles_ms, ratios, spread
-from placet.bench.subjects import WholeWorld
-from placet.bench.workloads import Load, Shape
 from placet.schemas.codec import Json
+from placet_bench.measure import interleave, percentiles_ms, ratios, spread
+from placet_bench.subjects import WholeWorld
+from placet_bench.workloads import Load, Shape
 
 LANES = 4
 

@@ -4,7 +4,7 @@
 
 For each kind: its worst intent alone, and 512 of it in one batch (fewer where it would exceed
 `batch_bytes_max`), at the default limits. A batch holds the loop twice: while it is checked, and
-while it is decided. Each is divided by the time of the reference loop (`placet.bench`) for a batch
+while it is decided. Each is divided by the time of the reference loop (`placet_bench`) for a batch
 of 512 `Move`, measured before and after the case. CPU time; the least of the repeats counts.
 
 It does not show: JSON of a client, the store, a group of several batches, domains of others.
@@ -18,8 +18,6 @@ from itertools import count
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from placet.bench.reference_loop import ReferenceWorld, submit
-from placet.bench.report import machine
 from placet.domains.memory import Memory
 from placet.domains.session import RECORDER, Sessions
 from placet.domains.world import World
@@ -28,6 +26,8 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
+from placet_bench.reference_loop import ReferenceWorld, submit
+from placet_bench.report import machine
 from placet_design import Design
 from placet_design.payloads import ACCESS_NAMES_MAX
 from placet_files import Files

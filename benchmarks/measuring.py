@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from placet.bench import as_markdown, as_table, run
+from placet_bench import as_markdown, as_table, run
 
 
 def measure(workloads: Sequence[str], doc: str | None) -> None:

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TypedDict
 
 from placet import Orchestrator
-from placet.bench.report import machine
-from placet.bench.subjects import WholeWorld
-from placet.bench.workloads import Load, Shape, make_config, make_domain
 from placet.stores.gc_tuning import tuned_gc
+from placet_bench.report import machine
+from placet_bench.subjects import WholeWorld
+from placet_bench.workloads import Load, Shape, make_config, make_domain
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 

@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from placet.bench.report import machine
 from placet.testing.noninterference_property import difference_of
 from placet.testing.paired_runs import PairedRun
 from placet.testing.trace import TraceRunner
+from placet_bench.report import machine
 from tests.noninterference.drawn import STEPS
 from tests.noninterference.scenes import SCENES
 

@@ -23,8 +23,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from placet.bench.report import machine
-from placet.bench.step import Quartiles
+from placet_bench.report import machine
+from placet_bench.step import Quartiles
 
 COMMIT: Final = "7935bd8"
 ROOT: Final = Path(__file__).parents[1]

@@ -21,7 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-STEPPING: Final = Path(__file__).parents[1] / "src" / "placet" / "bench" / "stepping.py"
+_BENCH: Final = Path(__file__).parents[1] / "plugins" / "placet-bench" / "src" / "placet_bench"
+STEPPING: Final = _BENCH / "stepping.py"
 AGENTS: Final = 1_000
 RunTicks: TypeAlias = Callable[[Callable[[int], None]], None]
 """Runs ticks without end; calls its argument after each."""
@@ -29,7 +30,8 @@ INTENTS: Final = {"w1": 10_000, "w1s": 4_000}
 """Intents in a turn of the orchestrator's workloads."""
 
 OLD_NAMES: Final = {
-    "placet.bench.subjects": "placet.bench.contenders",
+    "placet_bench.subjects": "placet.bench.contenders",
+    "placet_bench.workloads": "placet.bench.workloads",
     "placet.scenarios.loader": "placet.runtime.scenarios.loading",
     "placet.scenarios.runner": "placet.runtime.scenarios.runner",
     "placet.cli": "placet.runtime.cli",
@@ -141,10 +143,10 @@ class Lanes:
     """A turn of W1 or W1s: lanes that await their verdicts, through the orchestrator."""
 
     def __init__(self, batch_intents: int, intents: int) -> None:
-        workloads = importlib.import_module("placet.bench.workloads")
+        workloads = module("placet_bench.workloads")
         shape = workloads.Shape(agents=100, batch_intents=batch_intents)
         load = workloads.Load(shape, chunk_intents=intents)
-        self._world = module("placet.bench.subjects").WholeWorld(load)
+        self._world = module("placet_bench.subjects").WholeWorld(load)
 
     async def open(self) -> None:
         """Open the world, and fill the dedup windows."""

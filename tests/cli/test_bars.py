@@ -2,17 +2,15 @@
 
 import io
 import os
-import pty
 import sys
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from placet.cli import progress
 from placet.cli.app import run_command
 from placet.cli.command_table import COMMANDS
+from tests.cli.pty_terminal import terminal
 
 LIKE_TOWN = ("--agents", "20", "--ticks", "5", "--no-verify")
 TOWN = ("--agents", "12", "--ticks", "4")
@@ -37,11 +35,10 @@ LONG = {
     "check": ("other.pack",),
     "compact": ("town.db", "--keep", "1"),
     "gate": ("--store", "town.db"),
-    "bench": ("w4", "--seconds", "0.01"),
 }
-"""The arguments of each command that reads a whole log, runs a world or measures."""
+"""The arguments of each command that reads a whole log or runs a world."""
 
-UNITS = {"run": "ticks", "sweep": "runs", "turning-point": "continuations", "bench": "workloads"}
+UNITS = {"run": "ticks", "sweep": "runs", "turning-point": "continuations"}
 """What is counted; `records` in every other command."""
 
 SHORT = {"scenarios", "kinds", "config", "token", "new"}
@@ -67,33 +64,6 @@ def logs(town, monkeypatch):
         yield town
 
 
-@contextmanager
-def terminal():
-    """Make stderr a terminal; yield a list that has its output at the end."""
-    ours, theirs = pty.openpty()
-    shown: list[bytes] = []
-
-    def drain():
-        while True:
-            try:
-                data = os.read(ours, 65536)
-            except OSError:  # nobody has the other end open
-                return
-            shown.append(data)
-
-    reader = Thread(target=drain)
-    stderr = sys.stderr
-    sys.stderr = os.fdopen(theirs, "w", encoding="utf-8")
-    reader.start()
-    try:
-        yield shown
-    finally:
-        sys.stderr.close()
-        sys.stderr = stderr
-        reader.join(10)
-        os.close(ours)
-
-
 def test_every_command_is_known_to_be_long_or_short():
     assert {*LONG, *SHORT, *SERVERS} == set(COMMANDS)
 
@@ -105,7 +75,7 @@ def test_long_command_shows_a_bar_with_a_rate_on_a_terminal(logs, command):
     text = b"".join(shown).decode()
     assert code in {0, 1}, text
     assert "━" in text
-    assert f"{UNITS.get(command, 'records')}/s" in text or command == "bench", text
+    assert f"{UNITS.get(command, 'records')}/s" in text, text
     assert text.endswith("\x1b[2K") or "━" not in text.rpartition("\x1b[2K")[2], "it is removed"
 
 

@@ -118,7 +118,6 @@ SERVERS: dict[str, tuple[str, ...]] = {
     "play": ("play", "mail.db", "--json"),
 }
 NO_TEXTS_OF_OTHERS = {
-    "bench": "it measures worlds of its own",
     "mcp": "its output is of the protocol's library; tests/frontends/mcp has its texts",
 }
 

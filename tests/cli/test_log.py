@@ -1,4 +1,4 @@
-"""`placet log`, `replay`, `verify`, `kinds` and `bench`, and their shared options."""
+"""`placet log`, `replay`, `verify` and `kinds`, and their shared options."""
 
 import json
 import os
@@ -436,34 +436,6 @@ def test_module_that_raises_on_import_is_a_one_line_error(placet):
     assert "bad raised ZeroDivisionError" in outcome.err
 
 
-# bench
-
-
-def test_bench_prints_the_results_of_the_benchmarks(placet, monkeypatch):
-    bench = pytest.importorskip("placet.bench")
-    result = {
-        "workload": "w1",
-        "intents_per_second": 1000.0,
-        "ratio_to_reference": 0.5,
-        "verdict_ms": {"p50": 1.0, "p99": 2.0},
-        "python": "CPython 3.11.0",
-        "machine": "a test",
-    }
-    asked = []
-
-    def run(names, seconds, on_progress):
-        asked.append((names, seconds))
-        return [result]
-
-    monkeypatch.setattr(bench, "run", run)
-    assert placet("bench", "W1", "--seconds", "2", "--json").json() == [result]
-    assert asked == [(["w1"], 2.0)]
-    assert "CPython 3.11.0; a test; 5 s each" in placet("bench").out
-    outcome = placet("bench", "w99")
-    assert outcome.code == 1
-    assert "unknown workload 'w99'; the workloads are w1" in outcome.err
-
-
 # the command itself
 
 
@@ -471,7 +443,7 @@ def test_missing_subcommand_shows_the_help(placet):
     outcome = placet()
     assert outcome.code == 2
     assert "placet run town" in outcome.out
-    for command in ("run", "gate", "log", "replay", "verify", "kinds", "bench"):
+    for command in ("run", "gate", "log", "replay", "verify", "kinds"):
         assert f"\n  {command} " in outcome.out
 
 
@@ -529,7 +501,7 @@ def test_full_disk_and_closed_stdout_print_no_traceback(tmp_path):
 
 
 @pytest.mark.slow
-def test_help_loads_neither_rich_nor_the_benchmarks(tmp_path):
+def test_help_loads_neither_rich_nor_structlog(tmp_path):
     import subprocess
 
     listing = (
@@ -539,7 +511,7 @@ def test_help_loads_neither_rich_nor_the_benchmarks(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", listing], capture_output=True, text=True, check=True
     )
-    assert {"rich", "placet.bench", "structlog"} & set(done.stderr.split()) == set()
+    assert {"rich", "structlog"} & set(done.stderr.split()) == set()
 
 
 @pytest.mark.slow

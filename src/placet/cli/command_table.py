@@ -36,7 +36,6 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "check": "Check a packed log.",
         "compact": "Remove the beginning of a log.",
         "kinds": "Print the kinds, their JSON Schemas and limits.",
-        "bench": "Measure workloads beside a hand-written loop.",
         "serve": "Serve a world over HTTP and WebSocket.",
         "config": "Print the configuration of `placet serve`.",
         "token": "Manage the tokens of `placet serve`.",

@@ -4,8 +4,6 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from placet.bench.subjects import Contender, KernelAlone
-from placet.bench.workloads import Chunk, Load, make_domain, make_kernel_config
 from placet.kernel.kernel import Kernel
 from placet.schemas.log.record import LogGroup, decode_record
 from placet.stores.snapshots.files import SnapshotFiles, files_beside
@@ -13,6 +11,8 @@ from placet.stores.snapshots.recovery import Recovery, recover
 from placet.stores.snapshots.writer import take_snapshot
 from placet.stores.sqlite.log import SqliteEventLog
 from placet.stores.url import file_of
+from placet_bench.subjects import Contender, KernelAlone
+from placet_bench.workloads import Chunk, Load, make_domain, make_kernel_config
 
 GROUP_RECORDS = 32
 """Records of one group, as the orchestrator would commit them under load."""

@@ -21,12 +21,12 @@ except ModuleNotFoundError as error:
         "pip install 'placet[gym]'"
     ) from error
 
-from placet.bench.stepping import DIRECTIONS, Stepper
-from placet.bench.workloads import SEED
 from placet.domains.world import World
 from placet.envs.parallel_env import Array, EnvAdapter, WorldEnv
 from placet.schemas.codec import Json
 from placet.schemas.view import View
+from placet_bench.stepping import DIRECTIONS, Stepper
+from placet_bench.workloads import SEED
 
 SEEN_MAX: Final = 8
 SIGHT: Final = 2.0

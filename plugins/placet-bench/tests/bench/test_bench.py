@@ -6,18 +6,18 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from placet.bench import WORKLOADS, Scale, as_markdown, as_table, run
-from placet.bench.measure import Sample, cpu_ratios, percentiles_ms, ratios, spread
-from placet.bench.reference_loop import submit
-from placet.bench.report import BARS, figure
-from placet.bench.step import COLLECTED, ENV, L1, L2, LOOK, MESA, PLAIN_ENV, ROUNDS_MIN, SET, SIGHT
-from placet.bench.subjects import KernelAlone, Reference, UnexpectedRefusalError, WholeWorld
-from placet.bench.suite import SUITE
-from placet.bench.workloads import SIDE, Load, Shape, make_config, make_domain
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import Admitted, decode_record
+from placet_bench import WORKLOADS, Scale, as_markdown, as_table, run
+from placet_bench.measure import Sample, cpu_ratios, percentiles_ms, ratios, spread
+from placet_bench.reference_loop import submit
+from placet_bench.report import BARS, figure
+from placet_bench.step import COLLECTED, ENV, L1, L2, LOOK, MESA, PLAIN_ENV, ROUNDS_MIN, SET, SIGHT
+from placet_bench.subjects import KernelAlone, Reference, UnexpectedRefusalError, WholeWorld
+from placet_bench.suite import SUITE
+from placet_bench.workloads import SIDE, Load, Shape, make_config, make_domain
 
 TINY = Scale(
     agents=3,

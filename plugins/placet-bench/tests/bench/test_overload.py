@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from placet.bench import Scale, overload, run
-from placet.bench.overload import LOADS, OUTSTANDING, Harness
-from placet.bench.workloads import SIDE, Shape
 from placet.schemas.intent import Intent
+from placet_bench import Scale, overload, run
+from placet_bench.overload import LOADS, OUTSTANDING, Harness
+from placet_bench.workloads import SIDE, Shape
 
 SHAPE = Shape(agents=3, window_ids=24)
 TICK_NS = 1_000

@@ -18,21 +18,21 @@ from statistics import quantiles
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from placet.bench.delivery import make_observed_domain, reach_for
-from placet.bench.measure import spread
-from placet.bench.stepping import KernelStep, SimulationStep, Stepper, scenario_text
-from placet.bench.workloads import SIDE, Load, Scale, Shape, make_config
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.orchestrator import Orchestrator
 from placet.scenarios import Scenario
 from placet.scenarios.simulation import Simulation
 from placet.schemas.codec import Json
+from placet_bench.delivery import make_observed_domain, reach_for
+from placet_bench.measure import spread
+from placet_bench.stepping import KernelStep, SimulationStep, Stepper, scenario_text
+from placet_bench.workloads import SIDE, Load, Scale, Shape, make_config
 
 ROUNDS_MIN, ROUNDS_MAX = 3, 100
 STEPS_PER_TURN: Final = 5
 """So that the first step of a turn, which finds cold caches, is one of several."""
 LOOKS_PER_TURN: Final = 20
-POLICY: Final = "placet.bench.stepping:Mover"
+POLICY: Final = "placet_bench.stepping:Mover"
 
 L1, L2, MESA, COLLECTED, SET, PLAIN_ENV, ENV, LOOK, SIGHT = (
     "L1: Kernel.step",
@@ -124,7 +124,7 @@ class Look(Stepper):
         self.entities = entities
         self._exit = AsyncExitStack()
         self._load = Load(Shape(agents=entities))
-        self._looking, self._moving = self._load.agent_ids[0], self._load.agent_ids[-1]
+        self._looking = self._load.agent_ids[0]
 
     async def __aenter__(self) -> Self:
         domain = make_observed_domain(reach_for(self.entities))
@@ -186,7 +186,7 @@ def town_seconds(arguments: Sequence[str] = ()) -> float:
 
 
 def _mesa(agents: int) -> list[Stepper]:
-    from placet.bench.mesa_steps import MesaStep  # noqa: PLC0415  # optional
+    from placet_bench.mesa_steps import MesaStep  # noqa: PLC0415  # optional
 
     return [
         MesaStep(MESA, agents),
@@ -196,7 +196,7 @@ def _mesa(agents: int) -> list[Stepper]:
 
 
 def _environments(sizes: Sequence[int]) -> list[Stepper]:
-    from placet.bench.env_steps import plain_env_step, world_env_step  # noqa: PLC0415  # optional
+    from placet_bench.env_steps import plain_env_step, world_env_step  # noqa: PLC0415  # optional
 
     worlds = [world_env_step(ENV, agents) for agents in sizes]
     return [*worlds, plain_env_step(PLAIN_ENV, max(sizes))]

@@ -8,8 +8,10 @@ import tracemalloc
 from collections.abc import Callable
 from statistics import median
 
-from placet.bench.subjects import KernelAlone
-from placet.bench.workloads import (
+from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.intent import Intent
+from placet_bench.subjects import KernelAlone
+from placet_bench.workloads import (
     PERMISSIONS,
     PRIORITY,
     Load,
@@ -18,8 +20,6 @@ from placet.bench.workloads import (
     make_config,
     make_domain,
 )
-from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.intent import Intent
 
 _PROGRAM = "import placet; placet.Orchestrator, placet.OrchestratorConfig"
 _FIRST_WORLD = f"""{_PROGRAM}

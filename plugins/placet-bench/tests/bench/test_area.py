@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "bench_area.py"
+SCRIPT = Path(__file__).parents[4] / "benchmarks" / "bench_area.py"
 
 
 @pytest.mark.slow

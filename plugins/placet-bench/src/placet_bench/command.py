@@ -21,7 +21,7 @@ def bench(
 ) -> None:
     """Measure workloads beside a hand-written loop."""
     # Here, because nothing else needs the benchmarks and what they bring with them.
-    from placet.bench import WORKLOADS, notes_of, run, tables_of  # noqa: PLC0415  # see above
+    from placet_bench import WORKLOADS, notes_of, run, tables_of  # noqa: PLC0415  # see above
 
     names = [name.lower() for name in workloads or ()]
     for name in names:

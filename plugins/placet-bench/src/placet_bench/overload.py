@@ -34,13 +34,13 @@ from statistics import mean, median
 from typing import Final, NamedTuple
 
 from placet.actors.admission.queue import Backpressure
-from placet.bench.measure import percentiles_ms
-from placet.bench.workloads import PERMISSIONS, SEED, Load, Scale, Shape, make_config, make_domain
 from placet.runtime.config import BACKPRESSURE, OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
+from placet_bench.measure import percentiles_ms
+from placet_bench.workloads import PERMISSIONS, SEED, Load, Scale, Shape, make_config, make_domain
 
 LOADS: Final = (0.5, 1.0, 2.0, 5.0)
 """Offered load, in multiples of the measured capacity."""

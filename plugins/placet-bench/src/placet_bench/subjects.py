@@ -11,9 +11,17 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from placet.bench import reference_loop
-from placet.bench.reference_loop import ReferenceWorld
-from placet.bench.workloads import (
+from placet.kernel.kernel import Kernel
+from placet.kernel.log.replay import Replayer
+from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.domain import Domain
+from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import Json
+from placet.schemas.config import Quota
+from placet_bench import reference_loop
+from placet_bench.reference_loop import ReferenceWorld
+from placet_bench.workloads import (
     PERMISSIONS,
     QUOTA,
     SIDE,
@@ -25,14 +33,6 @@ from placet.bench.workloads import (
     make_domain,
     make_kernel_config,
 )
-from placet.kernel.kernel import Kernel
-from placet.kernel.log.replay import Replayer
-from placet.kernel.log.verify import Verifier
-from placet.kernel.plugin.domain import Domain
-from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import Json
-from placet.schemas.config import Quota
 
 if TYPE_CHECKING:
     from placet.runtime.agent_handle import AgentHandle

@@ -14,7 +14,7 @@ except ModuleNotFoundError as error:
         "or the dependency group `peers` of the repository"
     ) from error
 
-from placet.bench.stepping import DEPTH, DIRECTIONS, WIDTH, Stepper
+from placet_bench.stepping import DEPTH, DIRECTIONS, WIDTH, Stepper
 
 STEPS_COLLECTED: Final = 100
 """A collected model is made anew after so many steps, because its tables grow."""

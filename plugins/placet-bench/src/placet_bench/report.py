@@ -8,10 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from placet.bench.suite import SUITE
-from placet.bench.workloads import SEED, Scale
 from placet.schemas.codec import Json
 from placet.stores.gc_tuning import tuned_gc
+from placet_bench.suite import SUITE
+from placet_bench.workloads import SEED, Scale
 
 WORKLOADS: Final = tuple(SUITE)
 """Every workload by name, in the order in which they run."""

@@ -4,7 +4,7 @@
 Only the command `placet bench` imports this package.
 """
 
-from placet.bench.report import WORKLOADS, as_markdown, as_table, notes_of, run, tables_of
-from placet.bench.workloads import Scale
+from placet_bench.report import WORKLOADS, as_markdown, as_table, notes_of, run, tables_of
+from placet_bench.workloads import Scale
 
 __all__ = ["WORKLOADS", "Scale", "as_markdown", "as_table", "notes_of", "run", "tables_of"]

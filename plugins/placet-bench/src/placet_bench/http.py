@@ -23,10 +23,10 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-from placet.bench.measure import TURN_SECONDS, TURNS_MAX, TURNS_MIN, percentiles_ms, spread
-from placet.bench.workloads import Scale
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
+from placet_bench.measure import TURN_SECONDS, TURNS_MAX, TURNS_MIN, percentiles_ms, spread
+from placet_bench.workloads import Scale
 
 CLIENTS: Final = 20
 _STREAMS: Final = 50

@@ -10,19 +10,20 @@ from pathlib import Path
 from statistics import median
 from typing import Final, TypeAlias
 
-from placet.bench.delivery import ObservedWorld, Walking, reach_for
-from placet.bench.footprint import (
+from placet.schemas.codec import Json
+from placet_bench.delivery import ObservedWorld, Walking, reach_for
+from placet_bench.footprint import (
     bytes_per_agent,
     bytes_per_req_id,
     first_world_seconds,
     import_seconds,
 )
-from placet.bench.http import http
-from placet.bench.measure import Sample, cpu_ratios, interleave, percentiles_ms, ratios, spread
-from placet.bench.overload import overload
-from placet.bench.recovery import DiskLog, Recovering, opening
-from placet.bench.step import step
-from placet.bench.subjects import (
+from placet_bench.http import http
+from placet_bench.measure import Sample, cpu_ratios, interleave, percentiles_ms, ratios, spread
+from placet_bench.overload import overload
+from placet_bench.recovery import DiskLog, Recovering, opening
+from placet_bench.step import step
+from placet_bench.subjects import (
     Contender,
     Fold,
     KernelAlone,
@@ -30,8 +31,7 @@ from placet.bench.subjects import (
     Verified,
     WholeWorld,
 )
-from placet.bench.workloads import Load, Scale, Shape
-from placet.schemas.codec import Json
+from placet_bench.workloads import Load, Scale, Shape
 
 Figures: TypeAlias = dict[str, Json]
 Workload: TypeAlias = Callable[[Scale, float], Awaitable[Figures]]

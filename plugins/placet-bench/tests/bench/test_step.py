@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from placet.bench import step as workload
-from placet.bench.step import Quartiles, alternate
-from placet.bench.stepping import KernelStep, SimulationStep, Stepper
+from placet_bench import step as workload
+from placet_bench.step import Quartiles, alternate
+from placet_bench.stepping import KernelStep, SimulationStep, Stepper
 
-SIDE = Path(__file__).parents[2] / "benchmarks" / "step_side.py"
+SIDE = Path(__file__).parents[4] / "benchmarks" / "step_side.py"
 
 
 class Counted(Stepper):
@@ -67,7 +67,7 @@ def test_a_missing_peer_is_named_with_its_remedy(monkeypatch):
             raise ModuleNotFoundError("No module named 'mesa'", name="mesa")
         return imported(name, *arguments, **options)
 
-    monkeypatch.delitem(sys.modules, "placet.bench.mesa_steps", raising=False)
+    monkeypatch.delitem(sys.modules, "placet_bench.mesa_steps", raising=False)
     monkeypatch.setattr(builtins, "__import__", without_mesa)
     notes: list[str] = []
     assert workload._if_installed(lambda: workload._mesa(2), notes) == []

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from statistics import mean, median
 from typing import NamedTuple
 
-from placet.bench.subjects import Contender
+from placet_bench.subjects import Contender
 
 TURN_SECONDS = 0.4
 """Length of a turn where the time given allows for it."""

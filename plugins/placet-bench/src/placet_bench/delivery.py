@@ -9,10 +9,10 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from placet.bench.subjects import WholeWorld
-from placet.bench.workloads import PRIORITY, SEED, SIDE, Load
 from placet.domains.world import World
 from placet.schemas.intent import Intent
+from placet_bench.subjects import WholeWorld
+from placet_bench.workloads import PRIORITY, SEED, SIDE, Load
 
 if TYPE_CHECKING:
     from placet.runtime.agent_handle import AgentHandle
