@@ -4,7 +4,7 @@ One per kernel. It holds the ledger, the state and the simulated time; nothing o
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.plugin.registry import Registry
@@ -12,6 +12,9 @@ from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.refusal import Refusal
+
+if TYPE_CHECKING:
+    from placet.kernel.ledger.token_buckets import Charges
 
 RecordedCheck: TypeAlias = Callable[[CheckedBatch, Mapping[str, str]], list[Refusal] | None]
 """`Structure.check_recorded`: a recorded batch, and the versions of its kinds at that time."""
@@ -27,6 +30,8 @@ class GateContext:
         ledger: Agents, dedup windows, quotas, outbox, schedule.
         state: The domain state.
         draft: The transaction through which the rules of the last stage write.
+        charges: Charges of the batch that is decided, which the quota stage computes and the commit
+            applies; empty until then, and for a scheduled batch that is due.
         now_ns: Latest simulated time seen; `ledger.now_ns` is that of the latest record.
         group_seq: Sequence number of the world when the current group was opened.
         group: Number of the current group within the tick, of those with a record.
@@ -36,6 +41,7 @@ class GateContext:
     """
 
     __slots__ = (
+        "charges",
         "check_recorded",
         "checks_shares",
         "draft",
@@ -55,6 +61,7 @@ class GateContext:
         state: State,
         draft: Transaction,
     ) -> None:
+        self.charges: Charges = ()
         self.registry = registry
         self.checks_shares = True
         self.check_recorded = check_recorded

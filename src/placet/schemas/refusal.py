@@ -1,7 +1,8 @@
 """Refusals: stages, codes, and the refusal itself.
 
-`RefusalCode` is the table of the specification in order of precedence: a batch is refused at the
-first stage where any of its intents fails. Tests, docs and exceptions read this one table.
+The order of `RefusalCode` is the order of precedence: a batch is refused at the first stage where
+any of its intents fails. `kernel/gate/__init__.py` has the table of the stages, and compares it
+with this enum at import.
 """
 
 from collections.abc import Mapping
@@ -102,9 +103,6 @@ def _stages() -> dict[str, Stage]:
 
 STAGE_OF: Final[Mapping[str, Stage]] = _stages()
 """Code -> stage that returns it; any other code belongs to a domain."""
-
-FINAL_STAGES: Final = frozenset({Stage.STALENESS, Stage.DOMAIN})
-"""A refusal of these stages is final for its req_id (G6); every other leaves no trace."""
 
 
 class Refusal(msgspec.Struct, frozen=True):

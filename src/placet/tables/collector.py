@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from placet.actors.ports import EventLog
+from placet.kernel.gate import FINAL_STAGES
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.replay import Replayer
@@ -43,7 +44,6 @@ from placet.schemas.log.record import (
 )
 from placet.schemas.name_suggestions import SETTINGS_MAX, did_you_mean, nearest
 from placet.schemas.names import name_fault
-from placet.schemas.refusal import FINAL_STAGES
 from placet.schemas.verdict import Verdict
 from placet.stores.snapshots.recovery import read_on, recover
 from placet.tables.arrow import pyarrow

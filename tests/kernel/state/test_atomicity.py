@@ -7,11 +7,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from placet.kernel import Domain, Kind, refuse
+from placet.kernel.gate import FINAL_STAGES
 from placet.kernel.log.replay import fold_changes, folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State
-from placet.schemas.refusal import FINAL_STAGES, Stage
+from placet.schemas.refusal import Stage
 from tests.kernel.builders import add, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, FAULTS, MAIL, Lab
 from tests.kernel.traces import SETTINGS, TRACES, random_trace, run_trace, time_of

@@ -186,7 +186,7 @@ def submit(world: ReferenceWorld, raw: object, submitter: str, now_ns: int) -> A
     return _apply(world, intents, encoded, contexts, fingerprint, submitter, now_ns)
 
 
-def _gate(  # noqa: C901  # five stages in one loop, which is the point
+def _gate(  # noqa: C901  # five of the seven stages in one loop
     world: ReferenceWorld,
     intents: list[Any],
     contexts: list[int],

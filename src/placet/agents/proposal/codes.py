@@ -8,6 +8,7 @@ from the code alone, never from the message.
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
+from placet.kernel.gate import STATUS_OF
 from placet.schemas.refusal import STAGE_OF, RefusalCode
 from placet.schemas.refusal import Stage as GateStage
 
@@ -159,29 +160,6 @@ _REPAIRABLE_AT_GATE: Final = frozenset(
         RefusalCode.WORK_EXCEEDED,
     }
 )
-_HTTP_OF_STAGE: Final = {
-    GateStage.ADMISSION: 503,
-    GateStage.STRUCTURE: 422,
-    GateStage.AGENT: 403,
-    GateStage.DEDUP: 409,
-    GateStage.STALENESS: 409,
-    GateStage.QUOTA: 429,
-    GateStage.BACKPRESSURE: 503,
-    GateStage.DOMAIN: 422,
-}
-_HTTP_OF_CODE: Final[dict[RefusalCode, int]] = {
-    RefusalCode.INGRESS_RATE_EXCEEDED: 429,
-    RefusalCode.LOG_RATE_EXCEEDED: 429,
-    RefusalCode.UNAUTHORIZED: 403,
-    RefusalCode.BATCH_TOO_LARGE: 413,
-    RefusalCode.AGENT_UNKNOWN: 404,
-    RefusalCode.BATCH_EXCEEDS_BURST: 422,
-    RefusalCode.WORK_EXCEEDED: 422,
-    RefusalCode.SIM_TIME_TOO_FAR: 422,
-    RefusalCode.CONFLICT: 409,
-    RefusalCode.RULE_ERROR: 500,
-}
-"""Those that are not their stage's; the same as of a verdict, whose table is the HTTP door's."""
 
 
 def facts_of(code: str) -> CodeFacts:
@@ -198,5 +176,4 @@ def facts_of(code: str) -> CodeFacts:
         return TABLE[Code.INTERNAL]
     stage = STAGE_OF[known]
     is_repairable = known in _REPAIRABLE_AT_GATE or stage is GateStage.STRUCTURE
-    http = _HTTP_OF_CODE.get(known, _HTTP_OF_STAGE[stage])
-    return CodeFacts("gate", is_repairable, http, "The gate refused it.")
+    return CodeFacts("gate", is_repairable, STATUS_OF[known], "The gate refused it.")

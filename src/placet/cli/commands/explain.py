@@ -170,10 +170,9 @@ def _field_text(name: str, value: Json) -> str:
 def _stage_table(stages: Sequence[StageReport]) -> TextTable:
     from placet.kernel.log.explain_stages import EXPLAINED_STAGES  # noqa: PLC0415  # and pydantic
 
-    explained_stages = {row.stage: row for row in EXPLAINED_STAGES}
     rows = []
     for stage in stages:
-        explained = explained_stages[Stage(stage.stage)]
+        explained = EXPLAINED_STAGES[Stage(stage.stage)]
         lines = [line for c in stage.compared[:_LISTED_MAX] for line in explained.describe(c)]
         if len(stage.compared) > _LISTED_MAX:
             lines.append(f"and {len(stage.compared) - _LISTED_MAX} more")

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from placet.kernel.commit.apply_record import apply_admitted, apply_refused, apply_scheduled
 from placet.kernel.context import GateContext
+from placet.kernel.gate import FINAL_STAGES
 from placet.kernel.ledger.token_buckets import Charges
 from placet.kernel.plugin.boundary import PluginError
 from placet.kernel.state.transaction import Transaction
@@ -33,7 +34,7 @@ from placet.schemas.log.record import (
     encode_record,
     record_hash,
 )
-from placet.schemas.refusal import FINAL_STAGES, Notice, Refusal
+from placet.schemas.refusal import Notice, Refusal
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
 RecordSink: TypeAlias = Callable[[bytes], None]

@@ -1,7 +1,7 @@
 """The decision on one batch: run the stages in order, then commit the answer."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from placet.kernel.commit.commit import DecisionRecorder, Unpaid
 from placet.kernel.context import GateContext
@@ -10,16 +10,11 @@ from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
 from placet.kernel.gate.domain_rules import DomainRules, rule_error
 from placet.kernel.gate.quota import check_work
 from placet.kernel.ledger.schedule import batches_of
+from placet.kernel.ledger.token_buckets import work_charges
 from placet.kernel.plugin.boundary import PluginError
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import Effect
-from placet.schemas.refusal import Refusal
 from placet.schemas.verdict import Verdict
-
-if TYPE_CHECKING:
-    from placet.kernel.ledger.token_buckets import Charges
-
-_agent, _dedup, _staleness, _quota, _backpressure = ON_ARRIVAL
 
 Answer: TypeAlias = tuple[CheckedBatch, Verdict]
 """A batch and its verdict."""
@@ -43,7 +38,7 @@ class Decision(NamedTuple):
     undecided: Sequence[CheckedBatch] = ()
 
 
-def decide_batch(  # noqa: PLR0912  # the stages, in their order
+def decide_batch(
     batch: CheckedBatch, context: GateContext, rules: DomainRules, recorder: DecisionRecorder
 ) -> Verdict:
     """Decide one batch at the present state, commit it or refuse it, and return its verdict.
@@ -52,25 +47,17 @@ def decide_batch(  # noqa: PLR0912  # the stages, in their order
     and the batch is undone; with `KernelConfig.on_rule_error="raise"` so is any exception of
     plug-in code.
     """
-    charges: Charges = ()
+    context.charges = ()
     try:
-        if batch.due_of is not None:
-            answer = _when_due(batch, context)
-        else:  # the first stage with an answer ends it; a loop would cost as much as two stages
-            answer = _agent(batch, context) or _dedup(batch, context) or _staleness(batch, context)
-            if answer is None:
-                quota = _quota(batch, context)
-                if isinstance(quota, tuple):
-                    charges, answer = quota, _backpressure(batch, context)
-                else:
-                    answer = quota
-        if answer is not None:
-            if isinstance(answer, Verdict):
-                return recorder.repeat(batch, answer)
-            return recorder.refuse(batch, answer)
+        for check in ON_ARRIVAL if batch.due_of is None else WHEN_DUE:
+            result = check(batch, context)
+            if result is not None:
+                if isinstance(result, Verdict):
+                    return recorder.repeat(batch, result)
+                return recorder.refuse(batch, result)
         sim_time_ns = batch.sim_time_ns
         if sim_time_ns is not None and sim_time_ns > context.now_ns and batch.due_of is None:
-            return recorder.schedule(batch, charges)
+            return recorder.schedule(batch, context.charges)
         context.draft.open_batch(batch)
         try:
             refusals = rules.check(batch, context)
@@ -81,9 +68,9 @@ def decide_batch(  # noqa: PLR0912  # the stages, in their order
             context.draft.undo()
             return recorder.refuse(batch, refusals)
         if context.ledger.policy.checks_work:
-            verdict = _admit_within_work(batch, context, recorder, charges)
+            verdict = _admit_within_work(batch, context, recorder)
         else:
-            verdict = recorder.admit(batch, charges)
+            verdict = recorder.admit(batch, context.charges)
         if batch.dry_run:
             show_undecided(verdict, batch, context, recorder)
         return verdict
@@ -125,21 +112,14 @@ def refuse_fault(
 
 
 def _admit_within_work(
-    batch: CheckedBatch, context: GateContext, recorder: DecisionRecorder, charges: "Charges"
+    batch: CheckedBatch, context: GateContext, recorder: DecisionRecorder
 ) -> Verdict:
     """Admit a batch whose rules have run, unless all of its work exceeds a limit or a quota."""
     draft = context.draft
     units = batch.base_work + draft.work
-    work = check_work(batch, context, units)
-    if isinstance(work, list):
+    charges = work_charges(batch, context.ledger, units, context.now_ns)
+    refusals = check_work(batch, context, units, charges)
+    if refusals is not None:
         draft.undo()
-        return recorder.refuse(batch, work)
-    return recorder.admit(batch, charges + work, units if work else 0)
-
-
-def _when_due(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:
-    for check in WHEN_DUE:
-        answer = check(batch, context)
-        if answer is not None:
-            return answer
-    return None
+        return recorder.refuse(batch, refusals)
+    return recorder.admit(batch, context.charges + charges, units if charges else 0)

@@ -24,37 +24,32 @@ from placet.schemas.config import Quota
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, seconds_until
 
 
-def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Charges:
-    """Check a batch against the quotas.
-
-    Returns:
-        The charges to its token buckets, which are not applied yet; or refusals if one is exceeded.
-    """
+def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
+    """Return refusals if a quota is exceeded; else None, and put the charges into the context."""
     ledger, now_ns = context.ledger, context.now_ns
-    charges: Charges = ()
     if ledger.has_quotas:
         # All buckets must pass before any is charged: a refused batch would else pay for its try.
         charges = charges_on(batch, ledger, now_ns)
         for charge in charges:
             if is_exceeded(charge, now_ns):
                 return _refusals(batch, charges, now_ns)
+        context.charges = charges
     if ledger.policy.checks_work:
-        work = check_work(batch, context, batch.base_work)
-        if isinstance(work, list):
-            return work
-    return charges
+        units = batch.base_work
+        return check_work(batch, context, units, work_charges(batch, ledger, units, now_ns))
+    return None
 
 
-def check_work(batch: CheckedBatch, context: GateContext, units: int) -> list[Refusal] | Charges:
-    """Check the work of a batch against `batch_work_max` and the quotas of work.
+def check_work(
+    batch: CheckedBatch, context: GateContext, units: int, charges: Charges
+) -> list[Refusal] | None:
+    """Return a refusal if the work exceeds `batch_work_max` or a quota of work; else None.
 
     Args:
         batch: The batch.
         context: The world.
         units: Units of work that are known by now.
-
-    Returns:
-        The charges of the work, which are not applied yet; or a refusal.
+        charges: Their charges, from `work_charges`.
     """
     ledger, now_ns = context.ledger, context.now_ns
     limit = ledger.policy.limits.batch_work_max
@@ -64,13 +59,12 @@ def check_work(batch: CheckedBatch, context: GateContext, units: int) -> list[Re
             "(batch_work_max); split it"
         )
         return [_work_refusal(message, value=units, limit=limit)]
-    charges = work_charges(batch, ledger, units, now_ns)
     if batch.due_of is None:  # else it was answered when it was scheduled
         for agent, _, _, quota, _, tat_ns in charges:
             over_ns = tat_ns - quota.burst * quota.interval_ns - now_ns
             if over_ns > 0:
                 return [_work_over(agent, quota, units, now_ns, _latest_ns(charges, now_ns))]
-    return charges
+    return None
 
 
 def _latest_ns(charges: Charges, now_ns: int) -> int | None:

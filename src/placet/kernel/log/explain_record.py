@@ -7,6 +7,7 @@ available, the batch is re-executed as a dry run, for details that a record leav
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from placet.kernel.gate import GATE, Asked
 from placet.kernel.log.divergence import BatchRecord
 from placet.kernel.log.explain_stages import EXPLAINED_STAGES
 from placet.kernel.log.replay import seqs_of
@@ -143,14 +144,14 @@ def _stages(
 ) -> Iterator[StageReport]:
     refused_at = Stage(refusals[0]["stage"]) if refusals else None
     is_reached = True
-    for row in EXPLAINED_STAGES:
+    for row in GATE:
         name = row.stage.value
         if not is_reached:
             yield StageReport(stage=name, result="not reached")
-        elif record.due_of is not None and row.is_skipped_when_due:
+        elif record.due_of is not None and row.asked is Asked.ARRIVAL:
             yield StageReport(stage=name, result="passed on arrival")
         else:
-            compared = tuple(row.compare(past, record, batch))
+            compared = tuple(EXPLAINED_STAGES[row.stage].compare(past, record, batch))
             if row.stage is refused_at:
                 is_reached = False
                 yield StageReport(

@@ -1,14 +1,14 @@
-"""The stages of the gate as an explanation shows them: one row each, in the order of the gate.
+"""The stages of the gate as an explanation shows them.
 
-A row has two functions. `compare` returns the values that the stage compared, looked up again in
-the state and the ledger before the decision. `describe` writes one of these values as text. A stage
-of the gate that is missing here fails a test.
+Each has two functions. `compare` returns the values that the stage compared, looked up again in
+the state and the ledger before the decision. `describe` writes one of these values as text.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from placet.kernel.gate import GATE
 from placet.kernel.gate.staleness import reads_of
 from placet.kernel.ledger.dedup_window import PLAIN, DedupEntry
 from placet.kernel.ledger.stored_verdict import unpack
@@ -35,17 +35,13 @@ class ExplainedStage:
     """How one stage is explained.
 
     Attributes:
-        stage: The stage.
         compare: Returns the compared values: of a replay before the batch, its record, the batch.
         describe: Returns the lines of text for one comparison.
-        is_skipped_when_due: A scheduled batch passed it on arrival; it is skipped when due.
         nothing_compared: The text for a stage that had nothing to compare.
     """
 
-    stage: Stage
     compare: Callable[[Verifier, BatchRecord, CheckedBatch], Iterator[Compared]]
     describe: Callable[[Compared], Iterator[str]]
-    is_skipped_when_due: bool = False
     nothing_compared: str = ""
 
 
@@ -344,25 +340,19 @@ def _count(count: int, singular: str, more: str = "") -> str:
     return f"{count} {singular if count == 1 else more or singular + 's'}"
 
 
-EXPLAINED_STAGES: Final = (
-    ExplainedStage(Stage.STRUCTURE, _compare_structure, _describe_structure),
-    ExplainedStage(Stage.AGENT, _compare_agent, _describe_agent),
-    ExplainedStage(Stage.DEDUP, _compare_dedup, _describe_dedup, is_skipped_when_due=True),
-    ExplainedStage(Stage.STALENESS, _compare_staleness, _describe_staleness),
-    ExplainedStage(
-        Stage.QUOTA,
-        _compare_quota,
-        _describe_quota,
-        is_skipped_when_due=True,
-        nothing_compared="no quota applies",
-    ),
-    ExplainedStage(
-        Stage.BACKPRESSURE,
+EXPLAINED_STAGES: Final = {
+    Stage.STRUCTURE: ExplainedStage(_compare_structure, _describe_structure),
+    Stage.AGENT: ExplainedStage(_compare_agent, _describe_agent),
+    Stage.DEDUP: ExplainedStage(_compare_dedup, _describe_dedup),
+    Stage.STALENESS: ExplainedStage(_compare_staleness, _describe_staleness),
+    Stage.QUOTA: ExplainedStage(_compare_quota, _describe_quota, "no quota applies"),
+    Stage.BACKPRESSURE: ExplainedStage(
         _compare_backpressure,
         _describe_backpressure,
-        is_skipped_when_due=True,
-        nothing_compared="the batch requests no effect, and is not scheduled for later",
+        "the batch requests no effect, and is not scheduled for later",
     ),
-    ExplainedStage(Stage.DOMAIN, _compare_domain, _describe_domain),
-)
-"""Every stage of the gate, in its order. Admission control is before it and leaves no record."""
+    Stage.DOMAIN: ExplainedStage(_compare_domain, _describe_domain),
+}
+"""The explanation of each stage of the gate. Admission leaves no record to explain."""
+
+assert list(EXPLAINED_STAGES) == [row.stage for row in GATE], "each stage of the gate is explained"

@@ -1,48 +1,18 @@
-"""From a verdict to its HTTP status: one table, which code, docs and tests read.
+"""From a verdict to its HTTP status, by the table of `kernel/gate/__init__.py`.
 
-The first refusal decides, because all refusals of a verdict are of one stage. A stage has a status,
-and some codes have their own, because a client reacts differently to them.
+The first refusal decides, because all refusals of a verdict are of one stage.
 """
 
-from collections.abc import Mapping
 from http import HTTPStatus
 from math import ceil
 from typing import Final
 
+from placet.kernel.gate import STATUS_OF, STATUS_OF_DOMAIN_CODE
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 
 ADMITTED: Final = HTTPStatus.OK
 SCHEDULED: Final = HTTPStatus.ACCEPTED
-
-STATUS_OF_STAGE: Final[Mapping[Stage, HTTPStatus]] = {
-    Stage.ADMISSION: HTTPStatus.SERVICE_UNAVAILABLE,
-    Stage.STRUCTURE: HTTPStatus.UNPROCESSABLE_ENTITY,
-    Stage.AGENT: HTTPStatus.FORBIDDEN,
-    Stage.DEDUP: HTTPStatus.CONFLICT,
-    Stage.STALENESS: HTTPStatus.CONFLICT,
-    Stage.QUOTA: HTTPStatus.TOO_MANY_REQUESTS,
-    Stage.BACKPRESSURE: HTTPStatus.SERVICE_UNAVAILABLE,
-    Stage.DOMAIN: HTTPStatus.UNPROCESSABLE_ENTITY,
-}
-
-STATUS_OF_CODE: Final[Mapping[str, HTTPStatus]] = {
-    RefusalCode.INGRESS_RATE_EXCEEDED: HTTPStatus.TOO_MANY_REQUESTS,
-    RefusalCode.LOG_RATE_EXCEEDED: HTTPStatus.TOO_MANY_REQUESTS,
-    RefusalCode.UNAUTHORIZED: HTTPStatus.FORBIDDEN,
-    RefusalCode.BATCH_TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    RefusalCode.PAYLOAD_TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    RefusalCode.AGENT_UNKNOWN: HTTPStatus.NOT_FOUND,
-    # Waiting never helps, and clients repeat a 429 by themselves.
-    RefusalCode.BATCH_EXCEEDS_BURST: HTTPStatus.UNPROCESSABLE_ENTITY,
-    # Of a batch that is too large by itself; where waiting helps it is 429.
-    RefusalCode.WORK_EXCEEDED: HTTPStatus.UNPROCESSABLE_ENTITY,
-    # The request asks for too much, and the world is not busy.
-    RefusalCode.SIM_TIME_TOO_FAR: HTTPStatus.UNPROCESSABLE_ENTITY,
-    RefusalCode.CONFLICT: HTTPStatus.CONFLICT,
-    # The rule's fault and not the client's; the answer stays what it is.
-    RefusalCode.RULE_ERROR: HTTPStatus.INTERNAL_SERVER_ERROR,
-}
 
 _MEANS_LATER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 _RETRY_AFTER_S_MAX: Final = 86_400
@@ -52,7 +22,7 @@ def status_of_refusal(refusal: Refusal) -> HTTPStatus:
     """Return the HTTP status for the first refusal of a verdict."""
     if refusal.code == RefusalCode.WORK_EXCEEDED and refusal.retry_after is not None:
         return HTTPStatus.TOO_MANY_REQUESTS
-    return STATUS_OF_CODE.get(refusal.code) or STATUS_OF_STAGE[refusal.stage]
+    return HTTPStatus(STATUS_OF.get(refusal.code, STATUS_OF_DOMAIN_CODE))
 
 
 def status_of(verdict: Verdict) -> HTTPStatus:
@@ -76,13 +46,10 @@ def retry_after(verdict: Verdict) -> str | None:
 
 
 def status_table() -> list[tuple[str, str, int]]:
-    """Return `(stage, code, status)` for every answer of the gate, in order of precedence."""
-    rows = [
+    """Return `(stage, code, status)` for every verdict of the gate, in order of precedence."""
+    return [
         ("", "admitted", int(ADMITTED)),
         ("", "scheduled", int(SCHEDULED)),
-        *(
-            (stage.value, code, int(STATUS_OF_CODE.get(code) or STATUS_OF_STAGE[stage]))
-            for code, stage in STAGE_OF.items()
-        ),
+        *((STAGE_OF[code].value, code, status) for code, status in STATUS_OF.items()),
+        (Stage.DOMAIN.value, "<domain>.<code>", STATUS_OF_DOMAIN_CODE),
     ]
-    return [*rows, (Stage.DOMAIN.value, "<domain>.<code>", int(STATUS_OF_STAGE[Stage.DOMAIN]))]

@@ -7,7 +7,7 @@ same answers.
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from placet.kernel.commit.commit import RECORDING, DecisionRecorder
 from placet.kernel.context import GateContext
@@ -19,6 +19,7 @@ from placet.kernel.decide.batches import (
 )
 from placet.kernel.decide.rows.record import GroupRecorder
 from placet.kernel.decide.rows.row import ONE, Entry, Row, RowSize, batch_of
+from placet.kernel.gate import GATE
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.dedup_window import RangeEntry, admitted
 from placet.kernel.ledger.token_buckets import Charges, charge, charge_of, is_exceeded
@@ -31,7 +32,16 @@ from placet.schemas.config import ALL_KINDS, Quota
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, UNLIMITED
+from placet.schemas.refusal import Stage
 from placet.schemas.verdict import Verdict
+
+INLINED: Final = frozenset(
+    {Stage.AGENT, Stage.DEDUP, Stage.STALENESS, Stage.QUOTA, Stage.BACKPRESSURE, Stage.DOMAIN}
+)
+"""The stages that the loop inlines: their calls would cost more than the rule of a batch."""
+
+INLINES_GATE: Final = {row.stage for row in GATE[1:]} == INLINED  # structure has passed before
+"""False for a gate with another stage: each batch then takes the calls of the table."""
 
 
 class _KindFacts(NamedTuple):
@@ -194,7 +204,8 @@ class GroupDecision:
             None if kind.reads_self is None else context.state.collections.get(kind.reads_self)
         )
         is_plain = (
-            not self._rules.has_validator
+            INLINES_GATE
+            and not self._rules.has_validator
             and ALL_KINDS not in policy.quotas
             and policy.world_quota is None
             and not policy.checks_work
