@@ -6,7 +6,7 @@ import pytest
 
 from placet.kernel.decide import batches
 from placet.kernel.decide.rows import decide
-from placet.kernel.gate import FINAL_STAGES, GATE, ON_ARRIVAL, STAGES, WHEN_DUE, Asked
+from placet.kernel.gate import FINAL_STAGES, GATE, ON_ARRIVAL, STAGES, WHEN_DUE, RunsAt
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
 from tests.kernel.builders import add, kernel_of
 
@@ -26,11 +26,11 @@ def test_each_stage_has_its_code_at_its_place():
     assert all((SOURCE / row.place).exists() for row in STAGES)
 
 
-def test_the_gate_asks_its_stages_in_the_order_of_the_table():
-    asked = [row.stage for row in GATE if row.check in ON_ARRIVAL]
-    assert asked == [Stage.AGENT, Stage.DEDUP, Stage.STALENESS, Stage.QUOTA, Stage.BACKPRESSURE]
+def test_the_gate_runs_its_stages_in_the_order_of_the_table():
+    first = [row.stage for row in GATE if row.check in ON_ARRIVAL]
+    assert first == [Stage.AGENT, Stage.DEDUP, Stage.STALENESS, Stage.QUOTA, Stage.BACKPRESSURE]
     again = [row.stage for row in GATE if row.check in WHEN_DUE]
-    assert again == [row.stage for row in GATE if row.asked is Asked.BOTH]
+    assert again == [row.stage for row in GATE if row.runs_at is RunsAt.BOTH]
     assert {Stage.STALENESS, Stage.DOMAIN} == FINAL_STAGES
 
 
@@ -38,7 +38,7 @@ def test_the_page_has_a_line_of_each_stage():
     page = PAGE.read_text(encoding="utf-8")
     for row in STAGES:
         final = "final" if row.is_final else "not final"
-        assert f"| {row.stage.value} | {row.asked.value} | {row.reads} | {final} |" in page
+        assert f"| {row.stage.value} | {row.runs_at.value} | {row.reads} | {final} |" in page
 
 
 @pytest.mark.parametrize("count", [1, 2])

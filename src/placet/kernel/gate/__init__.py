@@ -30,11 +30,11 @@ charges once (`context.charges`), and the commit applies them if the batch passe
 So a refused batch pays for nothing, all buckets are charged or none, and a replay charges the same
 from the record. Admission meters refused batches and dry runs.
 
-**Single batches have a way of their own.** A tick of a simulation is thousands of batches of one
+**Single batches take a separate path.** A tick of a simulation is thousands of batches of one
 intent. `kernel/decide/single/` passes each through these stages in one loop with the stages
 inlined, because five calls a batch would cost more than its rule. Where a stage would look closely
 or refuse, the batch takes the calls of this table. So refusals have one source, and a stage that
-the loop does not inline (`INLINED` there) is asked by its call, for every batch.
+the loop does not inline (`INLINED` there) is called for every batch.
 
 A new stage is a file here, a row, its codes in `schemas/refusal.py`, and its explanation in
 `kernel/log/explain_stages.py`: docs/internals/add_a_stage.md.
@@ -54,8 +54,8 @@ StageCheck: TypeAlias = Callable[[CheckedBatch, GateContext], list[Refusal] | Ve
 """Checks a whole batch; None passes it to the next stage, a verdict repeats an earlier one."""
 
 
-class Asked(StrEnum):
-    """The moments at which a stage checks a batch; a batch for now is due on arrival."""
+class RunsAt(StrEnum):
+    """The moments at which a stage checks a batch; a batch without `sim_time` is due on arrival."""
 
     ARRIVAL = "on arrival"
     DUE = "when due"
@@ -70,7 +70,7 @@ class StageRow(NamedTuple):
         place: Its code, below `src/placet/`.
         check: Its function; None where it is called elsewhere: admission by the actors, and the
             rules in `decide_batch`, which hands them the draft to undo.
-        asked: When it checks a batch.
+        runs_at: When it checks a batch.
         reads: State and inputs that it compares.
         is_final: Its refusals on arrival are records, and final for their req_ids; the others
             leave no trace. When the batch is due, a refusal of any stage is a record and final.
@@ -80,7 +80,7 @@ class StageRow(NamedTuple):
     stage: Stage
     place: str
     check: StageCheck | None
-    asked: Asked
+    runs_at: RunsAt
     reads: str
     is_final: bool
     codes: Mapping[RefusalCode, int]
@@ -100,7 +100,7 @@ STAGES: Final = (
         Stage.ADMISSION,
         "actors/admission/",
         None,
-        Asked.ARRIVAL,
+        RunsAt.ARRIVAL,
         "queue, loop lag, deadlines, rate of attempts and debts of the submitter, tokens",
         is_final=False,
         codes={
@@ -117,7 +117,7 @@ STAGES: Final = (
         Stage.STRUCTURE,
         "kernel/gate/structure.py",
         _check_recorded,  # on arrival `Structure.check`, in the submitter's task
-        Asked.BOTH,
+        RunsAt.BOTH,
         "the batch, its kinds and the limits",
         is_final=False,
         codes={
@@ -136,7 +136,7 @@ STAGES: Final = (
         Stage.AGENT,
         "kernel/gate/agent.py",
         agent.check,
-        Asked.BOTH,
+        RunsAt.BOTH,
         "agents: owner, suspension, permissions",
         is_final=False,
         codes={
@@ -150,7 +150,7 @@ STAGES: Final = (
         Stage.DEDUP,
         "kernel/gate/dedup.py",
         dedup.check,
-        Asked.ARRIVAL,
+        RunsAt.ARRIVAL,
         "the agents' dedup windows",
         is_final=False,
         codes={_Code.REQ_ID_REUSED: 409, _Code.REQ_ID_TOO_OLD: 409},
@@ -159,7 +159,7 @@ STAGES: Final = (
         Stage.STALENESS,
         "kernel/gate/staleness.py",
         staleness.check,
-        Asked.BOTH,
+        RunsAt.BOTH,
         "the seq and the time of the world, stamps of the footprint",
         is_final=True,
         codes={
@@ -173,7 +173,7 @@ STAGES: Final = (
         Stage.QUOTA,
         "kernel/gate/quota.py",
         quota.check,
-        Asked.ARRIVAL,
+        RunsAt.ARRIVAL,
         "token buckets of intents and of work",
         is_final=False,
         codes={
@@ -188,7 +188,7 @@ STAGES: Final = (
         Stage.BACKPRESSURE,
         "kernel/gate/backpressure.py",
         backpressure.check,
-        Asked.ARRIVAL,
+        RunsAt.ARRIVAL,
         "outboxes of the executors, and the schedule",
         is_final=False,
         codes={
@@ -201,7 +201,7 @@ STAGES: Final = (
         Stage.DOMAIN,
         "kernel/gate/domain_rules.py",
         None,
-        Asked.DUE,
+        RunsAt.DUE,
         "the state, through the draft, by the rules and invariants of the domains",
         is_final=True,
         codes={
@@ -229,12 +229,12 @@ FINAL_STAGES: Final = frozenset(row.stage for row in GATE if row.is_final)
 """A refusal of these stages is final for its req_ids (G6); every other leaves no trace."""
 
 ON_ARRIVAL: Final = tuple(
-    row.check for row in GATE[1:] if row.check is not None and row.asked is not Asked.DUE
+    row.check for row in GATE[1:] if row.check is not None and row.runs_at is not RunsAt.DUE
 )
 """The checks of `decide_batch` before the rules; structure was checked before the queue."""
 
 WHEN_DUE: Final = tuple(
-    row.check for row in GATE if row.check is not None and row.asked is not Asked.ARRIVAL
+    row.check for row in GATE if row.check is not None and row.runs_at is not RunsAt.ARRIVAL
 )
 """The checks that a scheduled batch passes again when it is due, before the rules."""
 

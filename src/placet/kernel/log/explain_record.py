@@ -7,7 +7,7 @@ available, the batch is re-executed as a dry run, for details that a record leav
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from placet.kernel.gate import GATE, Asked
+from placet.kernel.gate import GATE, RunsAt
 from placet.kernel.log.divergence import BatchRecord
 from placet.kernel.log.explain_stages import EXPLAINED_STAGES
 from placet.kernel.log.replay import seqs_of
@@ -148,7 +148,7 @@ def _stages(
         name = row.stage.value
         if not is_reached:
             yield StageReport(stage=name, result="not reached")
-        elif record.due_of is not None and row.asked is Asked.ARRIVAL:
+        elif record.due_of is not None and row.runs_at is RunsAt.ARRIVAL:
             yield StageReport(stage=name, result="passed on arrival")
         else:
             compared = tuple(EXPLAINED_STAGES[row.stage].compare(past, record, batch))
