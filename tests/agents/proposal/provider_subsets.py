@@ -1,6 +1,8 @@
 """What each model provider takes as the definition of a tool, as a validator of each.
 
-Google: `FunctionDeclaration.parameters` of the Gemini API, a subset of OpenAPI 3.0's schemas.
+A schema is lowered for its provider first, as pydantic-ai lowers it in a request.
+
+Google: `FunctionDeclaration.parametersJsonSchema` of the Gemini API, a subset of JSON Schema.
 OpenAI: function tools of chat completions and responses, without strict mode.
 Anthropic: `input_schema` of a tool, JSON Schema 2020-12 with a plain object at the top.
 """
@@ -10,20 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import jsonschema
+from pydantic_ai._json_schema import JsonSchemaTransformer
+from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
+from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
+from pydantic_ai.providers.anthropic import AnthropicJsonSchemaTransformer
 
 from placet.agents.proposal.tools import ToolDefinition
 
-_GOOGLE_KEYWORDS: Final = frozenset(
-    {"type", "format", "description", "nullable", "enum", "items", "minItems", "maxItems"}
-    | {"properties", "required", "minProperties", "maxProperties", "minLength", "maxLength"}
-    | {"minimum", "maximum", "pattern", "anyOf"}
+_GOOGLE_NOWHERE: Final = frozenset(
+    {"$ref", "$schema", "const", "title", "discriminator", "examples"}
+    | {"exclusiveMinimum", "exclusiveMaximum"}
 )
-_GOOGLE_TYPES: Final = {"string", "number", "integer", "boolean", "array", "object", "null"}
-_GOOGLE_FORMATS: Final = {
-    "string": {"enum", "date-time"},
-    "number": {"float", "double"},
-    "integer": {"int32", "int64"},
-}
 _OPENAI_NOWHERE: Final = {"allOf", "not", "if", "then", "else", "dependentRequired"}
 _UNIONS: Final = frozenset(["oneOf", "anyOf", "allOf"])
 _KEY: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -40,35 +39,10 @@ def google_faults(tool: ToolDefinition) -> list[str]:
     if tool.schema.get("type") != "object":
         faults.append("the parameters are no object")
     for at, schema in _walk(tool.schema):
-        faults += [f"{at}: {fault}" for fault in _google_faults_of(schema)]
+        faults += [f"{at}: keyword {name}" for name in schema.keys() & _GOOGLE_NOWHERE]
+        if set(schema.get("required", ())) - schema.get("properties", {}).keys():
+            faults.append(f"{at}: a required property that is not defined")
     return faults
-
-
-def _google_faults_of(schema: Any) -> Iterator[str]:
-    if not isinstance(schema, Mapping):
-        yield f"{schema!r} is no schema"
-        return
-    for keyword in schema.keys() - _GOOGLE_KEYWORDS:
-        yield f"keyword {keyword}"
-    if "anyOf" in schema:
-        if schema.keys() - {"anyOf", "description", "nullable"}:
-            yield "other keywords beside anyOf"
-        return
-    of = schema.get("type")
-    if not isinstance(of, str) or of not in _GOOGLE_TYPES:
-        yield f"type {of!r}"
-        return
-    if "format" in schema and schema["format"] not in _GOOGLE_FORMATS.get(of, ()):
-        yield f"format {schema['format']!r} of a {of}"
-    values = schema.get("enum", ["x"])
-    if of != "string" and "enum" in schema:
-        yield f"an enum of {of}"
-    if not values or not all(isinstance(value, str) and value for value in values):
-        yield "an enum of something else than non-empty strings"
-    if of == "array" and "items" not in schema:
-        yield "an array without items"
-    if set(schema.get("required", ())) - schema.get("properties", {}).keys():
-        yield "a required property that is not defined"
 
 
 def openai_faults(tool: ToolDefinition) -> list[str]:
@@ -107,6 +81,16 @@ PROVIDERS: Final[Mapping[str, Callable[[ToolDefinition], list[str]]]] = {
     "openai": openai_faults,
     "anthropic": anthropic_faults,
 }
+_TRANSFORMERS: Final[Mapping[str, type[JsonSchemaTransformer]]] = {
+    "google": GoogleJsonSchemaTransformer,
+    "openai": OpenAIJsonSchemaTransformer,
+    "anthropic": AnthropicJsonSchemaTransformer,
+}
+
+
+def lowered(tool: ToolDefinition, provider: str) -> ToolDefinition:
+    """Return a tool with the schema that pydantic-ai sends to a provider."""
+    return tool._replace(schema=_TRANSFORMERS[provider](tool.schema, strict=False).walk())
 
 
 def undescribed(schema: _Schema) -> list[str]:

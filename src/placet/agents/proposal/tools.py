@@ -22,7 +22,7 @@ _DESCRIPTION_CHARS_MAX: Final = 1_024
 class ToolDefinition(NamedTuple):
     """The definition of a tool for a model: name, description, JSON Schema of its arguments.
 
-    The schema stays within what Google's, OpenAI's and Anthropic's tool calling take.
+    The schema is an object without references, with a description for each property.
     """
 
     name: str
