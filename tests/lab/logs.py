@@ -4,7 +4,7 @@ import asyncio
 
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
 from placet.scenarios import load
-from placet.scenarios.runner import ScenarioRunner
+from tests.scenarios.actors import by_actors
 
 TOWN = (
     "agents.folk.count=12",
@@ -18,7 +18,7 @@ def run_town(store, *, ticks=12, seed=1, more=(), **options):
     """Run a small town into a store, and return its report."""
     overrides = [*TOWN, "agents.crier.count=1", f"ticks={ticks}", f"seed={seed}", *more]
     scenario = load("town", overrides=overrides)
-    return asyncio.run(ScenarioRunner(scenario, store=str(store), **options).run())
+    return asyncio.run(by_actors(scenario, store=str(store), **options).run())
 
 
 def put(draft, intent):

@@ -6,11 +6,11 @@ from pathlib import Path
 from placet.actors.ports import EventLog
 from placet.scenarios import load
 from placet.scenarios.report import RunReport
-from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
 from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.stores.url import open_event_log
 from tests.lab.coin import TOML
+from tests.scenarios.actors import by_actors
 
 
 def run_coin(
@@ -31,7 +31,7 @@ def run_into(
     snapshot_every_seqs: int = EVERY_SEQS,
 ) -> RunReport:
     ticks = iter(range(10_000))
-    runner = ScenarioRunner(
+    runner = by_actors(
         scenario,
         store=f"sqlite:///{store}?synchronous=off",
         snapshot_every_seqs=snapshot_every_seqs,

@@ -19,7 +19,6 @@ from placet.kernel.state.tree import WorldState
 from placet.lab import turning_point
 from placet.lab.turning.continuation import Continuation, other_seeds, run_source, states_at
 from placet.scenarios.resume import find_run
-from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.ticks import tick_ns_of
 from placet.stores.url import open_event_log
 from placet.sweeps.errors import LabError
@@ -28,6 +27,7 @@ from tests.lab.coin import TOSS, Coin, Put, all_heads, any_heads, never
 if TYPE_CHECKING:
     from placet.lab.turning.search import Cost
 from tests.lab.runs import log_of, run_coin
+from tests.scenarios.actors import by_actors
 
 SEEDS = 12
 
@@ -62,9 +62,7 @@ def test_a_continuation_with_another_seed_ends_as_a_resumed_fork_with_that_seed(
     forked = fork(log, str(to), ForkOptions(seed=77), at=Position(tick=2))
     recorded = find_run(open_event_log(forked.store))
     assert recorded is not None
-    runner = ScenarioRunner(
-        recorded.scenario, store=forked.store, is_resumed=True, world=recorded.world
-    )
+    runner = by_actors(recorded.scenario, store=forked.store, is_resumed=True, world=recorded.world)
     report = asyncio.run(runner.run())
     assert world.kernel.digest() == report.digest != fold(log).state.digest().hex()
 

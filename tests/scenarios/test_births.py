@@ -21,11 +21,11 @@ from placet.scenarios import load
 from placet.scenarios.engine import run_scenario
 from placet.scenarios.policies import policies_of
 from placet.scenarios.population import Population
-from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario, as_text
 from placet.scenarios.values import ScenarioError
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.stores.url import open_event_log
+from tests.scenarios.actors import by_actors
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -67,7 +67,7 @@ def verified(store: str, scenario: Scenario) -> None:
 def test_a_life_has_one_end_by_every_way(meadow, tmp_path):
     by_kernel = ran(meadow, url(tmp_path, "kernel"))
     actors = url(tmp_path, "actors")
-    asyncio.run(ScenarioRunner(meadow, store=actors).run())
+    asyncio.run(by_actors(meadow, store=actors).run())
     assert whole(actors)[:2] == by_kernel[:2]
     verified(url(tmp_path, "kernel"), meadow)
     with Log(url(tmp_path, "kernel")) as log:

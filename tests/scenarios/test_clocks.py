@@ -11,8 +11,8 @@ from placet.history.reader import check_integrity
 from placet.scenarios import ScenarioError, load
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
-from placet.scenarios.runner import ScenarioRunner
 from placet.stores.url import open_event_log
+from tests.scenarios.actors import by_actors
 
 GUESTS, TICKS = 300, 4
 
@@ -20,7 +20,7 @@ GUESTS, TICKS = 300, 4
 def run(store: str = "memory://", **changed: Any) -> RunReport:
     some = {"agents__guest__count": GUESTS, "ticks": TICKS, "tick_s": 0.02, **changed}
     overrides = [f"{key.replace('__', '.')}={value}" for key, value in some.items()]
-    return asyncio.run(ScenarioRunner(load("rush", overrides=overrides), store=store).run())
+    return asyncio.run(by_actors(load("rush", overrides=overrides), store=store).run())
 
 
 def test_dilated_time_refuses_nothing_for_load(tmp_path):
@@ -52,7 +52,7 @@ def test_all_agents_act_in_each_realtime_tick():
 def test_a_realtime_run_is_stopped_between_two_ticks():
     asked: list[int] = []
     scenario = load("rush", overrides=["agents.guest.count=5", "clock=realtime", "tick_s=0.01"])
-    runner = ScenarioRunner(scenario, on_tick=asked.append, is_stopped=lambda: len(asked) >= 3)
+    runner = by_actors(scenario, on_tick=asked.append, is_stopped=lambda: len(asked) >= 3)
     report = asyncio.run(runner.run())
     assert report.is_stopped
     assert report.ticks in {3, 4}
@@ -89,12 +89,12 @@ def test_a_stopped_next_event_run_resumes_to_the_same_end(tmp_path, monkeypatch,
     group = "[agents.a]\ncount = 4\npolicy = 'chasing:Chase'\nattributes = { position = [0, 0] }\n"
     path.write_text(f"ticks = 9\nclock = 'next_event'\n{group}")
     scenario, store = load(path), f"sqlite:///{tmp_path}/chase.db"
-    whole = asyncio.run(ScenarioRunner(scenario).run())
+    whole = asyncio.run(by_actors(scenario).run())
     asked = iter(range(1_000))
-    stopped = ScenarioRunner(scenario, store=store, is_stopped=lambda: next(asked) >= asked_max)
+    stopped = by_actors(scenario, store=store, is_stopped=lambda: next(asked) >= asked_max)
     report = asyncio.run(stopped.run())
     for ticks in (report.ticks, 9):
-        again = asyncio.run(ScenarioRunner(scenario, store=store, is_resumed=True).run())
+        again = asyncio.run(by_actors(scenario, store=store, is_resumed=True).run())
         assert again.resumed_at == ticks
         assert (again.digest, again.seq, not again.refusals) == (whole.digest, whole.seq, True)
     begun = find_run(open_event_log(store))

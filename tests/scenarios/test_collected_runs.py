@@ -15,11 +15,11 @@ from placet.domains.world import World
 from placet.scenarios import ScenarioError, load
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import run_scenario
-from placet.scenarios.runner import ScenarioRunner
 from placet.stores.reading import log_to_read
 from placet.tables.collector import Collector
 from placet.tables.parts import CollectError, read_collected
 from tests.cli.command_line import run_process
+from tests.scenarios.actors import by_actors
 
 SMALL = (
     "agents.folk.count=12",
@@ -73,7 +73,7 @@ def test_rows_of_a_run_equal_those_from_its_log(tmp_path, engine):
     if engine == "kernel":
         run_scenario(scenario, store=str(tmp_path / "w.db"), collector=live)
     else:
-        runner = ScenarioRunner(scenario, store=str(tmp_path / "w.db"), collector=live)
+        runner = by_actors(scenario, store=str(tmp_path / "w.db"), collector=live)
         asyncio.run(runner.run())
         live.close()
     tables, from_log = live.tables(), later(scenario, tmp_path / "w.db")
@@ -89,7 +89,7 @@ def test_both_engines_collect_the_same_rows(tmp_path):
     scenario = small("ticks=12")
     one, two = collector_to(scenario), collector_to(scenario)
     run_scenario(scenario, collector=one)
-    asyncio.run(ScenarioRunner(scenario, collector=two).run())
+    asyncio.run(by_actors(scenario, collector=two).run())
     assert digests(one.tables()) == digests(two.tables())
 
 

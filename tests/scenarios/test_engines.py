@@ -19,9 +19,9 @@ from placet.scenarios import engine, load
 from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
-from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
 from placet.stores.url import open_event_log
+from tests.scenarios import actors
 from tests.scenarios.test_resume import whole_digest
 from tests.stores.snapshots.test_snapshots import InThisProcess
 
@@ -102,7 +102,7 @@ def mixed(tmp_path, monkeypatch):
 
 
 def by_actors(scenario: Scenario, store: str = "memory://", **options: Any) -> RunReport:
-    return asyncio.run(ScenarioRunner(scenario, store=store, **options).run())
+    return asyncio.run(actors.by_actors(scenario, store=store, **options).run())
 
 
 def by_kernel(scenario: Scenario, store: str = "memory://", **options: Any) -> RunReport:

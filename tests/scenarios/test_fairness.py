@@ -18,16 +18,16 @@ from placet.history.reader import check_integrity
 from placet.scenarios import load
 from placet.scenarios.fairness import AgentPair, FairnessStats, jain, lottery_jain_index
 from placet.scenarios.report import RunReport
-from placet.scenarios.runner import ScenarioRunner
 from placet.schemas.refusal import Refusal, Stage
 from placet.schemas.verdict import Verdict
 from placet.stores.url import open_event_log
 from tests.kernel.builders import intent
+from tests.scenarios.actors import by_actors
 
 
 def run(store: str = "memory://", **changed: Any) -> RunReport:
     overrides = [f"{key.replace('__', '.')}={value}" for key, value in changed.items()]
-    return asyncio.run(ScenarioRunner(load("rush", overrides=overrides), store=store).run())
+    return asyncio.run(by_actors(load("rush", overrides=overrides), store=store).run())
 
 
 # The scenario

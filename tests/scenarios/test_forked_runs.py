@@ -13,7 +13,6 @@ from placet.history.position import Position
 from placet.history.verify_log import verify_log
 from placet.scenarios import load, setup
 from placet.scenarios.resume import find_run
-from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.values import ScenarioError
 from placet.schemas.errors import StoreError
@@ -21,6 +20,7 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Tick, decode_record
 from placet.stores.url import open_event_log
+from tests.scenarios.actors import by_actors
 
 TICKS = 5
 RESTED = load(
@@ -37,7 +37,7 @@ SCENARIO = load("town", overrides=[f"ticks={TICKS}", "seed=31"]).with_agents(12)
 
 
 async def run(scenario: Scenario, store: str, **options: Any) -> str:
-    return (await ScenarioRunner(scenario, store=store, **options).run()).digest
+    return (await by_actors(scenario, store=store, **options).run()).digest
 
 
 async def resume(made: Fork) -> str:

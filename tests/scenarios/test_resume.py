@@ -12,11 +12,11 @@ from placet.kernel.log.snapshot import world_digest
 from placet.runtime import world as open_world
 from placet.scenarios import load
 from placet.scenarios.resume import find_run
-from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import as_text, from_text
 from placet.scenarios.values import ScenarioError
 from placet.stores.url import open_event_log
 from tests.cli.command_line import run_process
+from tests.scenarios.actors import by_actors
 from tests.stores.snapshots.test_snapshots import InThisProcess
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def whole_digest(store: str) -> tuple[bytes, bytes]:
 
 
 async def run(store: str, **options: Any) -> str:
-    return (await ScenarioRunner(SCENARIO, store=store, **options).run()).digest
+    return (await by_actors(SCENARIO, store=store, **options).run()).digest
 
 
 @pytest.fixture(params=[False, True], ids=["log alone", "snapshots and compaction"])
@@ -116,7 +116,7 @@ async def test_run_resumed_repeatedly_ends_with_the_same_digest(tmp_path):
     reports = []
     for run_number in range(TICKS + 2):
         stop_answers = iter([False, False, True] if run_number else [False, True])
-        runner = ScenarioRunner(
+        runner = by_actors(
             SCENARIO,
             store=store,
             is_resumed=run_number > 0,
@@ -127,7 +127,7 @@ async def test_run_resumed_repeatedly_ends_with_the_same_digest(tmp_path):
             break
     assert [report.resumed_at for report in reports[:3]] == [None, 0, 1]
     assert reports[-1].digest == whole
-    assert (await ScenarioRunner(SCENARIO, store=store, is_resumed=True).run()).digest == whole
+    assert (await by_actors(SCENARIO, store=store, is_resumed=True).run()).digest == whole
 
 
 def test_scenario_is_read_back_with_its_groups_in_order():
@@ -199,7 +199,7 @@ def test_policies_of_a_log_are_imported_to_resume_but_not_to_read(folder):
 def stopped_town(placet) -> None:
     """Run a scenario that is stopped after its second tick."""
     stop_answers = iter([False] * 3)
-    runner = ScenarioRunner(
+    runner = by_actors(
         load("town", overrides=["ticks=5"]).with_agents(20),
         store="town.db",
         is_stopped=lambda: next(stop_answers, True),

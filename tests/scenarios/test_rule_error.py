@@ -12,9 +12,8 @@ from placet.errors import DomainError
 from placet.history.reader import check_integrity
 from placet.kernel import Domain, KernelConfig, Kind
 from placet.lab import run_scenarios
-from placet.scenarios.engine import run_scenario
+from placet.scenarios.engine import RuleError, run_scenario
 from placet.scenarios.resume import find_run
-from placet.scenarios.rule_error import RuleError
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.values import AgentCohort
 from placet.stores.url import open_event_log

@@ -12,10 +12,10 @@ from placet.domains.world import World
 from placet.history.reader import check_integrity, fold
 from placet.kernel import Domain, Kind
 from placet.scenarios import ScenarioError, load
-from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario_agent import PolicyError
 from placet.stores.url import open_event_log
 from tests.golden.post import Post
+from tests.scenarios import actors
 
 
 def walk(view, intent):
@@ -64,7 +64,7 @@ def test_further_runs_continue_and_earlier_reports_stay():
 @pytest.mark.parametrize("name", ["town", "rush"])
 def test_bundled_scenario_has_the_digest_of_its_run_by_actors(name):
     scenario = load(name, overrides=["ticks=20"]).with_agents(60)
-    by_actors = asyncio.run(ScenarioRunner(scenario).run())
+    by_actors = asyncio.run(actors.by_actors(scenario).run())
     by_kernel = Simulation(scenario).run()
     assert by_kernel.refusals == by_actors.refusals != {}
     assert by_kernel.examples == by_actors.examples

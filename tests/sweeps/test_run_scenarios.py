@@ -14,11 +14,11 @@ from platform import node
 import pytest
 
 from placet.lab import Results, run_scenarios
-from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.values import ScenarioError
 from placet.sweeps import study as study_module
 from placet.sweeps.errors import LabError
 from placet.sweeps.plan import run_key
+from tests.scenarios.actors import by_actors
 from tests.sweeps.sweeping import (
     InlineExecutor,
     agents_left,
@@ -47,7 +47,7 @@ def sweep(to, scenarios=None, **more):
 def test_a_row_has_the_digest_and_the_counts_of_the_run(tmp_path):
     scenario = short_town()
     (row,) = sweep(tmp_path / "study", [scenario], replications=None, outcome=agents_left)
-    report = asyncio.run(ScenarioRunner(scenario).run())
+    report = asyncio.run(by_actors(scenario).run())
     assert (row["digest"], row["seq"]) == (report.digest, report.seq)
     assert (row["submitted"], row["admitted"]) == (report.submitted, report.admitted)
     assert (row["agents_left"], row["seed"], row["error"]) == (4, scenario.seed, None)

@@ -5,24 +5,35 @@ digest by both.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from placet.kernel.state.tree import WorldState
 from placet.runtime.orchestrator import Orchestrator
 from placet.scenarios.kernel_runner import KernelRunner, reason_for_actors
 from placet.scenarios.report import RunReport
-from placet.scenarios.rule_error import rule_error_of
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.setup import RunSetup, prepare
-from placet.schemas.errors import AgentError
+from placet.scenarios.values import ScenarioError
+from placet.schemas.errors import AgentError, StoreError, describe_error
 from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.tables.collector import Collector
 from placet.tables.parts import CollectError
+
+
+class RuleError(ScenarioError):
+    """A rule or a hook of the domain raised; its tick left no record. The cause is its exception.
+
+    Attributes:
+        where: The call that raised, such as `rule of Move`.
+    """
+
+    def __init__(self, source: str, key: str, problem: str, where: str) -> None:
+        super().__init__(source, key, problem)
+        self.where = where
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +89,21 @@ def run_scenario(
         ScenarioError: The scenario cannot run, an agent cannot be registered, or a policy failed.
         StoreError: The log cannot be written.
     """
-    options: dict[str, Any] = {
-        "store": store,
-        "is_resumed": is_resumed,
-        "world": world,
-        "metrics_port": metrics_port,
-        "snapshot_every_seqs": snapshot_every_seqs,
-        "compact_log": compact_log,
-        "collector": collector,
-    }
-    setup = prepare(scenario, **options)
+    setup = prepare(
+        scenario,
+        store=store,
+        is_resumed=is_resumed,
+        world=world,
+        metrics_port=metrics_port,
+        snapshot_every_seqs=snapshot_every_seqs,
+        compact_log=compact_log,
+        collector=collector,
+    )
     if collector is None:
-        return _run(setup, options, on_open, on_tick, is_stopped)
+        return _run(setup, on_open, on_tick, is_stopped)
     collector.begin()
     try:
-        report = _run(setup, options, on_open, on_tick, is_stopped)
+        report = _run(setup, on_open, on_tick, is_stopped)
     except BaseException:
         with suppress(CollectError):  # the rows so far are kept, and the first error is raised
             collector.close()
@@ -103,7 +114,6 @@ def run_scenario(
 
 def _run(
     setup: RunSetup,
-    options: dict[str, Any],
     on_open: Callable[[OpenRun], None],
     on_tick: Callable[[int], None],
     is_stopped: Callable[[], bool],
@@ -120,10 +130,9 @@ def _run(
         state = partial(world.query_nowait, lambda kernel: kernel.state)
         on_open(OpenRun(runner.report, state, change_agent, world.metrics_url))
 
-    runner = ScenarioRunner(
-        setup.scenario, on_open=opened, on_tick=on_tick, is_stopped=is_stopped, **options
-    )
-    return asyncio.run(runner.run())
+    runner = ScenarioRunner(setup, on_open=opened, on_tick=on_tick, is_stopped=is_stopped)
+    with _rule_errors(runner):
+        return asyncio.run(runner.run())
 
 
 def _run_by_kernel(
@@ -132,7 +141,7 @@ def _run_by_kernel(
     on_tick: Callable[[int], None],
     is_stopped: Callable[[], bool],
 ) -> RunReport:
-    with closing(KernelRunner(setup, is_stopped)) as runner:
+    with closing(KernelRunner(setup, is_stopped)) as runner, _rule_errors(runner):
 
         def change_agent(agent_id: str, change: str) -> None:
             runner.world.kernel.change_agent(agent_id, change)
@@ -140,19 +149,31 @@ def _run_by_kernel(
 
         on_open(OpenRun(runner.report, lambda: runner.world.kernel.state, change_agent))
         while runner.report.ticks < setup.scenario.ticks and not is_stopped():
-            _tick(runner, setup.scenario)
+            runner.tick()
             on_tick(runner.report.ticks)
         report = runner.result()
         report.is_stopped = report.ticks < setup.scenario.ticks
         return report
 
 
-def _tick(runner: KernelRunner, scenario: Scenario) -> None:
+@contextmanager
+def _rule_errors(runner: KernelRunner | ScenarioRunner) -> Iterator[None]:
+    """Convert the exception of a rule or a hook that ends the run to a `RuleError`.
+
+    The kernel raises the exception itself. In the actors it ends the orchestrator, which reports a
+    failure of its store: the records of the tick are not written.
+    """
     try:
-        runner.tick()
+        yield
     except BaseException as error:
-        kernel, ticks = runner.world.kernel, runner.report.ticks
-        fault = rule_error_of(kernel.rules, scenario.name, ticks, kernel.sim_time, error)
-        if fault is None:
+        fault = None if runner.rules is None else runner.rules.raised
+        if fault is None or not (error is fault.error or isinstance(error, StoreError)):
             raise
-        raise fault from error
+        scenario, ticks = runner.report.scenario, runner.report.ticks
+        place = f" ({fault.place})" if fault.place else ""
+        problem = (
+            f"the {fault.where} raised {describe_error(fault.error)} in tick {ticks + 1} "
+            f"({ticks * scenario.tick_s:g} s){place}; the tick left no record: mend the domain and "
+            'resume the run, or set on_rule_error = "refuse"'
+        )
+        raise RuleError(scenario.name, "domain", problem, fault.where) from fault.error

@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from placet.actors.observation.viewer import Viewer
+from placet.kernel.gate.domain_rules import DomainRules
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.kernel_world import KernelWorld, delayed_interrupt
 from placet.scenarios.population import Population
@@ -147,11 +148,7 @@ class KernelRunner:
             if proposals:
                 self._waits_ms.append((perf_counter() - submitted) * 1e3)
             self._decided = proposals, verdicts
-            report.count_tick(batches, verdicts)
-            if self._collector is not None:
-                for batch, verdict in zip(batches, verdicts, strict=True):
-                    self._collector.note(batch, verdict, report.ticks)
-            report.ticks += 1
+            report.count_tick(batches, verdicts, self._collector)
             report.rule_errors = self.world.kernel.rules.faults
             report.seconds += perf_counter() - began
         if self._collector is not None:
@@ -183,6 +180,11 @@ class KernelRunner:
         sound = [entry for place, entry in enumerate(entries) if place not in refused]
         verdicts = iter(self.world.step(self._scenario.tick_s, sound))
         return [refused.get(place) or next(verdicts) for place in range(len(entries))]
+
+    @property
+    def rules(self) -> DomainRules:
+        """The domain stage of the kernel."""
+        return self.world.kernel.rules
 
     @property
     def verdicts(self) -> dict[str, Verdict]:

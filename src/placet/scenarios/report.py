@@ -10,6 +10,7 @@ from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 from placet.schemas.printable import printable
 from placet.schemas.verdict import Verdict
+from placet.tables.collector import Collector
 
 
 @dataclass(slots=True, repr=False)
@@ -73,8 +74,16 @@ class RunReport:
         """Return the submitted intents per real second of the whole run."""
         return self.submitted / self.seconds if self.seconds else 0.0
 
-    def count_tick(self, batches: Sequence[Sequence[Intent]], verdicts: Sequence[Verdict]) -> None:
-        """Add the batches of a tick, which are one group, and their verdicts to the totals."""
+    def count_tick(
+        self,
+        batches: Sequence[Sequence[Intent]],
+        verdicts: Sequence[Verdict],
+        collector: Collector | None,
+    ) -> None:
+        """Complete a tick: add its batches, which are one group, and their verdicts to the totals.
+
+        A collector notes them too.
+        """
         self.fairness.begin_group()
         agents = []  # of the batches of one intent that are admitted: almost all
         for batch, verdict in zip(batches, verdicts, strict=True):
@@ -86,6 +95,10 @@ class RunReport:
         self.submitted += len(agents)
         self.admitted += len(agents)
         self.fairness.decided.update(agents)
+        if collector is not None:
+            for batch, verdict in zip(batches, verdicts, strict=True):
+                collector.note(batch, verdict, self.ticks)
+        self.ticks += 1
 
     def count(self, batch: Sequence[Intent], verdict: Verdict) -> None:
         """Add a batch and its verdict to the totals of the report."""
@@ -98,10 +111,6 @@ class RunReport:
             self.refusals[key] += 1
             self.examples.setdefault(key, refusal.message)
         self.fairness.count(batch, verdict)
-
-    def _rule_errors(self) -> dict[str, Json]:
-        is_contained = self.scenario.on_rule_error == "refuse"
-        return {"rule_errors": self.rule_errors} if is_contained else {}
 
     def as_dict(self) -> dict[str, Json]:
         """Return the report as the command line prints it with `--json`."""

@@ -23,69 +23,42 @@ from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.orchestrator import Orchestrator
 from placet.scenarios.population import Population
 from placet.scenarios.report import RunReport
-from placet.scenarios.rule_error import rule_error_of
-from placet.scenarios.scenario import Scenario
 from placet.scenarios.scenario_agent import ScenarioAgent, propose_all
-from placet.scenarios.setup import REGISTERED_TOGETHER, RunSetup, prepare, registration_error
+from placet.scenarios.setup import REGISTERED_TOGETHER, RunSetup, registration_error
 from placet.scenarios.ticks import ticks_at, unstepped_ticks
 from placet.scenarios.values import Member
 from placet.schemas.config import OnRuleError
-from placet.schemas.errors import PermissionDeniedError, PlacetError, StoreError
-from placet.stores.snapshots.writer import EVERY_SEQS
-from placet.tables.collector import Collector
+from placet.schemas.errors import PermissionDeniedError, PlacetError
 
 
 class ScenarioRunner:
-    """Runs one world through a scenario.
+    """Runs the actors of one world through a scenario.
 
     Args:
-        scenario: The scenario.
-        store: Where the log is written. A store that is not empty must hold a run of this very
-            scenario, which is resumed.
-        is_resumed: The store holds a run.
-        world: Name of the world; None is the scenario's name.
-        metrics_port: As in `OrchestratorConfig`.
-        snapshot_every_seqs: As in `OrchestratorConfig`.
-        compact_log: As in `OrchestratorConfig`.
-        collector: Collects rows at the ticks; its owner closes it.
+        setup: The domain, configuration and policies of the run.
         on_open: Called with the open world, before the first tick.
         on_tick: Called with the number of completed ticks.
         is_stopped: Called before every tick; a started tick is always completed.
 
-    Raises:
-        ScenarioError: The domain does not exist, or rejects the scenario's settings.
+    Attributes:
+        report: The report as far as the run has come; `run` returns it complete.
+        rules: The domain stage of the world's kernel; None before `run` has opened it.
     """
 
     def __init__(
         self,
-        scenario: Scenario,
+        setup: RunSetup,
         *,
-        store: str = "memory://",
-        is_resumed: bool = False,
-        world: str | None = None,
-        metrics_port: int | None = None,
-        snapshot_every_seqs: int | None = EVERY_SEQS,
-        compact_log: bool = False,
-        collector: Collector | None = None,
         on_open: Callable[[Orchestrator], None] = lambda _: None,
         on_tick: Callable[[int], None] = lambda _: None,
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._report = RunReport(scenario)
-        self._scenario = scenario
-        self._prepare = partial(
-            prepare,
-            scenario,
-            store=store,
-            world=world,
-            is_resumed=is_resumed,
-            metrics_port=metrics_port,
-            snapshot_every_seqs=snapshot_every_seqs,
-            compact_log=compact_log,
-            collector=collector,
-        )
-        self._collector = collector
-        self._is_resumed = is_resumed
+        self.report = RunReport(setup.scenario)
+        self.rules: DomainRules | None = None
+        self._setup = setup
+        self._scenario = setup.scenario
+        self._collector = setup.collector
+        self._is_resumed = setup.is_resumed
         self._on_open = on_open
         self._on_tick = on_tick
         self._is_stopped = is_stopped
@@ -96,11 +69,6 @@ class ScenarioRunner:
         self._ticks_begun = 0
         self._tasks: dict[asyncio.Task[None], ScenarioAgent] = {}
         self._entry = asyncio.Lock()
-
-    @property
-    def report(self) -> RunReport:
-        """The report as far as the run has come; `run` returns it complete."""
-        return self._report
 
     def change_agent(self, agent_id: str, change: str) -> None:
         """Suspend or resume an agent (`suspended`, `resumed`) before the next tick.
@@ -113,32 +81,23 @@ class ScenarioRunner:
         """Run the scenario to its end; the log is closed when this returns.
 
         Raises:
-            RuleError: A rule or a hook of the domain raised.
             ScenarioError: An agent cannot be registered, or a policy raised.
-            StoreError: The log cannot be written.
+            StoreError: The log cannot be written, or the domain raised (`rules.raised`).
         """
-        report, scenario = self._report, self._scenario
+        report, scenario, setup = self.report, self._scenario, self._setup
         started = perf_counter()
-        setup = self._prepare()
         report.ticks = setup.ticks
         async with Orchestrator(setup.domain, setup.config) as world:
             self._on_open(world)
-            rules = await world.query(partial(_rules_of, on_rule_error=scenario.on_rule_error))
+            self.rules = rules = await world.query(partial(_rules_of, scenario.on_rule_error))
             if self._is_resumed and scenario.clock != "stepped":
                 ticks = await world.query(lambda kernel: unstepped_ticks(scenario, kernel.ledger))
                 report.ticks = min(ticks, scenario.ticks)
             report.resumed_at = report.ticks if self._is_resumed else None
-            await self._register(world, setup)
+            await self._register(world)
             if self._collector is not None:
                 await world.query(self._collector.attach)
-            try:
-                await self._run_ticks(world)
-            except StoreError as error:  # the domain raised in a cycle, which left no record
-                sim_time = report.ticks * scenario.tick_s
-                fault = rule_error_of(rules, scenario.name, report.ticks, sim_time)
-                if fault is None:
-                    raise
-                raise fault from rules.raised.error if rules.raised else error
+            await self._run_ticks(world)
             report.rule_errors = rules.faults
             report.is_stopped = report.ticks < scenario.ticks
             report.seconds = perf_counter() - started
@@ -150,22 +109,21 @@ class ScenarioRunner:
         return report
 
     async def _run_ticks(self, world: Orchestrator) -> None:
-        report, scenario = self._report, self._scenario
+        report, scenario = self.report, self._scenario
         if scenario.clock != "stepped":
             await self._run_unstepped(world)
             return
         while report.ticks < scenario.ticks and not self._is_stopped():
             await self._change_agents(world)
             await self._tick(world)
-            report.ticks += 1
             self._on_tick(report.ticks)
 
-    async def _register(self, world: Orchestrator, setup: RunSetup) -> None:
+    async def _register(self, world: Orchestrator) -> None:
         """Register the agents of the scenario in their order, many in one durable write.
 
         Removed agents are skipped, such as agents dropped by a fork.
         """
-        self._population = population = Population(self._scenario, setup.policies)
+        self._population = population = Population(self._scenario, self._setup.policies)
         members = iter(await world.query(lambda kernel: population.unregistered(kernel.ledger)))
         while chunk := list(islice(members, REGISTERED_TOGETHER)):
             if self._is_stopped():
@@ -202,15 +160,13 @@ class ScenarioRunner:
     async def _tick(self, world: Orchestrator) -> None:
         agents = await self._refresh(world)
         views = await world.views_for([agent.agent_id for agent in agents])
-        proposals = propose_all(agents, views, self._report.ticks)
+        proposals = propose_all(agents, views, self.report.ticks)
         pending = [self._handles[agent.agent_id].submit_nowait(batch) for agent, batch in proposals]
         await world.step(self._scenario.tick_s)
         batches = [batch for _, batch in proposals]
         verdicts = [await verdict for verdict in pending]
-        self._report.count_tick(batches, verdicts)
+        self.report.count_tick(batches, verdicts, self._collector)
         if self._collector is not None:
-            for batch, verdict in zip(batches, verdicts, strict=True):
-                self._collector.note(batch, verdict, self._report.ticks)
             self._collector.check()
 
     async def _run_unstepped(self, world: Orchestrator) -> None:
@@ -218,7 +174,7 @@ class ScenarioRunner:
 
         Agents that are born meanwhile get a task at the next act of another agent.
         """
-        report, scenario = self._report, self._scenario
+        report, scenario = self.report, self._scenario
         self._began, self._first = world.sim_time, report.ticks
         if self._is_resumed and report.ticks > ticks_at(scenario, self._began):
             self._began += scenario.tick_s  # every agent acted in the last tick of the log
@@ -247,7 +203,7 @@ class ScenarioRunner:
 
     async def _act(self, world: Orchestrator, agent: ScenarioAgent, first: int) -> None:
         """Act at each remaining tick; an agent that is late for a tick acts at once."""
-        report, scenario, population = self._report, self._scenario, self._population
+        report, scenario, population = self.report, self._scenario, self._population
         handle = self._handles[agent.agent_id]
         for number in range(first, scenario.ticks):
             await handle.sleep_until(self._began + (number - self._first) * scenario.tick_s)
@@ -270,9 +226,9 @@ class ScenarioRunner:
 
     def _end_tick(self) -> None:
         self._acts = 0
-        self._report.ticks += 1
-        self._report.fairness.begin_group()
-        self._on_tick(self._report.ticks)
+        self.report.ticks += 1
+        self.report.fairness.begin_group()
+        self._on_tick(self.report.ticks)
 
     def _may_begin(self, number: int) -> bool:
         """Return whether a tick is run: by all agents, if the first of them was not stopped."""
@@ -283,7 +239,7 @@ class ScenarioRunner:
         return True
 
 
-def _rules_of(kernel: Kernel, on_rule_error: OnRuleError) -> DomainRules:
+def _rules_of(on_rule_error: OnRuleError, kernel: Kernel) -> DomainRules:
     """Return the domain stage of a kernel, once it raises exceptions where a run wants them."""
     kernel.rules.raises_faults = on_rule_error == "raise"
     return kernel.rules
