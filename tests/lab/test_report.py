@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import re
-import sys
 from collections import Counter
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -218,24 +217,6 @@ def test_a_log_without_records_and_a_missing_log_are_errors(tmp_path):
         report(f"{tmp_path}/empty.db", tmp_path / "page.html")
     with pytest.raises(StoreError, match=r"no\.db"):
         report(f"{tmp_path}/no.db", tmp_path / "page.html")
-
-
-def test_vega_draws_every_line_chart_as_svg_with_ids_of_its_own(coin, page, tmp_path):
-    drawn = parsed(report(coin, tmp_path / "vega.html", vega=True))
-    lines = sum(attributes.get("class") == "chart lines" for _, attributes in parsed(page).tags)
-    svgs = [attributes for tag, attributes in drawn.tags if tag == "svg"]
-    assert len(svgs) == lines + 1  # and the Lorenz curve
-    assert not any(attributes.get("class") == "chart lines" for _, attributes in drawn.tags)
-    ids = [attributes["id"] for _, attributes in drawn.tags if "id" in attributes]
-    assert len(ids) == len(set(ids))
-    assert drawn.figures == parsed(page).figures
-
-
-def test_vega_that_is_not_installed_is_an_error_that_names_it(coin, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
-    with pytest.raises(LabError, match="pip install altair vl-convert-python"):
-        report(coin, tmp_path / "vega.html", vega=True)
-    assert not (tmp_path / "vega.html").exists()
 
 
 # a study

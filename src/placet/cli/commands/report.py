@@ -22,9 +22,6 @@ def report(
         str | None,
         typer.Option(metavar="DIR", help="Collected rows. Default: STORE.collected, if any."),
     ] = None,
-    vega: Annotated[
-        bool, typer.Option("--vega", help="Draw with altair and vl-convert, if installed.")
-    ] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -38,7 +35,7 @@ def report(
 
     is_study = Path(source).is_dir()
     chosen = source if is_study else with_bar(log_to_read(source), "report")
-    path = written(chosen, to, collected=collected, vega=vega)
+    path = written(chosen, to, collected=collected)
     size = path.stat().st_size
     if as_json:
         say_json({"path": str(path), "bytes": size})

@@ -5,7 +5,6 @@ from pathlib import Path
 from placet.lab.reporting.page import MARK, render
 from placet.lab.reporting.run_report import run_page
 from placet.lab.reporting.study_report import study_page
-from placet.lab.reporting.vega import with_vega
 from placet.lab.stores import Store, log_of
 from placet.schemas.keywords import explain_keywords
 from placet.stores.url import file_of
@@ -20,7 +19,6 @@ def report(
     to: str | Path | None = None,
     *,
     collected: str | Path | None = None,
-    vega: bool = False,
 ) -> Path:
     """Write a report as one HTML file that opens without a network, and return its path.
 
@@ -31,7 +29,6 @@ def report(
             replaced, another file is not.
         collected: Folder of the rows that a collector wrote; None is `STORE.collected`, if it is
             there.
-        vega: Draw the line charts with altair and vl-convert, as SVG; they must be installed.
 
     Raises:
         LabError: The source is no log and no study, another file has the name, or the report cannot
@@ -48,8 +45,6 @@ def report(
         page = run_page(log, None if collected is None else Path(collected))
         path = file_of(log)
         stem = page.title if path is None else path.stem
-    if vega:
-        page = with_vega(page)
     target = Path(to) if to is not None else Path(f"{stem}-report.html")
     _require_replaceable(target)
     with replaced_whole(target) as draft:
