@@ -26,7 +26,7 @@ from placet.schemas.log.record import (
     Tick,
     agents_of,
 )
-from placet.tables.walk import Walk, fields_before
+from placet.tables.walk import Walk
 
 PROPOSE: Final = "session.propose"
 """Kind of the effect that calls a proposer (the domain `session`)."""
@@ -118,7 +118,7 @@ class ChangeRows(_RowsOfRecords):
         """Yield a row for each field that a record changed."""
         for change in _selected_changes(self.walk, record):
             head = (change.seq, self.walk.tick, record.now_ns, change.by)
-            before = fields_before(self.walk.fold, change.collection, change.entity)
+            before = self.walk.fields_before(change)
             for field, old, new in _changed_fields(before, change):
                 yield Row((*head, change.collection, change.entity, field, old, new))
 
@@ -132,7 +132,7 @@ class WideChangeRows(_RowsOfRecords):
     def rows(self, record: Record) -> Iterator[Row]:
         """Yield a row for each entity that a record changed."""
         for change in _selected_changes(self.walk, record):
-            before = fields_before(self.walk.fold, change.collection, change.entity)
+            before = self.walk.fields_before(change)
             what = "deleted" if change.fields is None else "changed" if before else "created"
             cells: dict[str, Json] = {}
             names = []

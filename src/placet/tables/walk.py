@@ -8,16 +8,21 @@ from collections.abc import Iterator, Mapping
 
 from placet.actors.ports import EventLog
 from placet.history.selection import Selection, first_seq
+from placet.history.timeline.fold import Collections, apply_changes, plain_collections
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import Changes, Header, LogStart, Record, RulesChanged, Tick
+from placet.schemas.log.record import (
+    Changes,
+    EntityChange,
+    Header,
+    LogStart,
+    Record,
+    RulesChanged,
+    Tick,
+)
 from placet.stores.snapshots.files import snapshots_of
 from placet.stores.snapshots.recovery import decode, no_beginning, recover, trusted_places
-
-Fields = dict[str, Json]
-Fold = dict[str, dict[str, Fields]]
-"""Collection -> entity -> fields, as plain values."""
 
 
 class Walk:
@@ -59,7 +64,7 @@ class Walk:
             )
         self.first = max(log.find_seq(selection.from_seq), beginning.record)
         self.tick = 0
-        self.fold: Fold = {}
+        self.fold: Collections = {}
         self.header: Header | RulesChanged | None = None
         self.done = 0
         self.is_selected = True
@@ -86,7 +91,7 @@ class Walk:
                     return  # the range ends inside a batch: the state is that before it
                 changes: Changes | None = getattr(record, "changes", None)
                 if self.needs_fold and changes is not None:
-                    fold_changes(self.fold, changes, record.seq)
+                    apply_changes(self.fold, changes)
                 if isinstance(record, Tick):
                     self.tick += 1
             self.done += 1
@@ -96,16 +101,17 @@ class Walk:
         to_seq = self.selection.to_seq
         return seq >= self.selection.from_seq and (to_seq is None or seq <= to_seq)
 
+    def fields_before(self, change: EntityChange) -> Mapping[str, Json]:
+        """Return the fields of a changed entity before the current record; empty if it is new."""
+        return self.fold.get(change.collection, {}).get(change.entity, {})
+
     def _continue(self) -> None:
         """Begin with the tick and the fields before the first record."""
         past = recover(self.log, to_record=self.first).past
         self.header = past.header
         self.tick = past.ledger.tick
         if self.needs_fold:
-            self.fold = {
-                name: {entity: dict(row.fields) for entity, row in rows.entities.items()}
-                for name, rows in past.state.collections.items()
-            }
+            self.fold = plain_collections(past.state)
 
 
 def beginning_of(log: EventLog) -> LogStart:
@@ -125,31 +131,3 @@ def beginning_of(log: EventLog) -> LogStart:
         raise no_beginning(log, start, [])
     oldest = places[-1]
     return LogStart(oldest.records, oldest.seq)
-
-
-def fold_changes(fold: Fold, changes: Changes, seq: int) -> None:
-    """Write the changes of a record into a fold. The values are shared with the record.
-
-    Raises:
-        StoreError: The record changes fields of an entity that does not exist: no kernel wrote it.
-    """
-    for change in changes.entities:
-        rows = fold.setdefault(change.collection, {})
-        if change.fields is None:
-            rows.pop(change.entity, None)
-        elif change.is_whole:
-            rows[change.entity] = dict(change.fields)
-        elif change.entity in rows:
-            rows[change.entity].update(change.fields)
-        else:
-            name = f"{change.collection}/{change.entity}"
-            raise StoreError(
-                f"the record of seq {seq} changes {name:.200}, which does not exist; `placet "
-                "verify` finds the first record that differs",
-                seq=seq,
-            )
-
-
-def fields_before(fold: Fold, collection: str, entity: str) -> Mapping[str, Json]:
-    """Return the fields of an entity; empty if it does not exist."""
-    return fold.get(collection, {}).get(entity, {})

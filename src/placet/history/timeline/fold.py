@@ -1,7 +1,8 @@
 """The light fold: domain state and agents as plain values, without ledger, stamps and digests.
 
-It decodes a record and writes its changes, nothing else, so it is ten times as fast as a replay.
-`verify` proves a log; this shows it.
+A reader that shows or exports a log keeps its state in this form. `kernel/log/replay.py` folds the
+same changes into a `State`: stamps, tombstones, frozen values and a digest, which the gate and
+`verify` need, make that ten times as slow, so the two folds stay apart.
 """
 
 from collections.abc import Sequence
@@ -9,8 +10,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from placet.kernel.state.tree import DIGEST_BYTES, entity_hash
-from placet.schemas.codec import Json
+from placet.kernel.state.tree import DIGEST_BYTES, State, entity_hash
+from placet.schemas.codec import Json, thaw
+from placet.schemas.errors import StoreError
 from placet.schemas.log.record import (
     AgentChange,
     AgentChanged,
@@ -22,6 +24,8 @@ from placet.schemas.log.record import (
 
 Entities: TypeAlias = dict[str, dict[str, Json]]
 """entity -> field -> value."""
+Collections: TypeAlias = dict[str, Entities]
+"""collection -> entity -> field -> value; no collection is empty."""
 
 
 class PlayedAgent(msgspec.Struct, array_like=True):
@@ -42,15 +46,19 @@ class PlayedState(msgspec.Struct, array_like=True):
     """The state of a world at one position of its log. It is changed in place by `apply`.
 
     Attributes:
-        collections: collection -> entity -> field -> value; no collection is empty.
+        collections: The entities, by collection.
         agents: The registered agents, by name.
     """
 
-    collections: dict[str, Entities] = {}
+    collections: Collections = {}
     agents: dict[str, PlayedAgent] = {}
 
     def apply(self, record: Record) -> None:
-        """Apply one record; a `Group` is passed as the records of `expanded`."""
+        """Apply one record; a `Group` is passed as the records of `expanded`.
+
+        Raises:
+            StoreError: The record changes fields of an entity that does not exist.
+        """
         if isinstance(record, Registered):
             self.agents[record.agent_id] = PlayedAgent(record.owner, record.permissions)
         elif isinstance(record, AgentChanged):
@@ -59,7 +67,7 @@ class PlayedState(msgspec.Struct, array_like=True):
             self._change_agents(agents_of(record))
         changes: Changes | None = getattr(record, "changes", None)
         if changes is not None:
-            self._write(changes)
+            apply_changes(self.collections, changes)
 
     def digest(self) -> bytes:
         """Return the state digest, as `kernel/state/tree.py` defines it. O(state)."""
@@ -69,20 +77,6 @@ class PlayedState(msgspec.Struct, array_like=True):
             for entity, fields in entities.items()
         )
         return (sum(shares) % (1 << 8 * DIGEST_BYTES)).to_bytes(DIGEST_BYTES, "big")
-
-    def _write(self, changes: Changes) -> None:
-        collections = self.collections
-        for change in changes.entities:
-            name, entity = change.collection, change.entity
-            if change.fields is None:
-                entities = collections.get(name, {})
-                entities.pop(entity, None)
-                if not entities:
-                    collections.pop(name, None)
-            elif change.is_whole:
-                collections.setdefault(name, {})[entity] = dict(change.fields)
-            else:
-                collections.setdefault(name, {}).setdefault(entity, {}).update(change.fields)
 
     def _change_agents(self, agents: Sequence[AgentChange]) -> None:
         for change in agents:
@@ -101,3 +95,38 @@ class PlayedState(msgspec.Struct, array_like=True):
             agent.permissions = record.permissions
         else:
             agent.is_suspended = record.what == "suspended"
+
+
+def apply_changes(collections: Collections, changes: Changes) -> None:
+    """Apply the changes of a record to the entities of a world; values are shared with the record.
+
+    Raises:
+        StoreError: The record changes fields of an entity that does not exist: no kernel wrote it.
+    """
+    for change in changes.entities:
+        name, entity = change.collection, change.entity
+        entities = collections.get(name)
+        if change.fields is None:
+            if entities is not None:
+                entities.pop(entity, None)
+                if not entities:
+                    del collections[name]
+        elif change.is_whole:
+            collections.setdefault(name, {})[entity] = dict(change.fields)
+        elif entities is not None and entity in entities:
+            entities[entity].update(change.fields)
+        else:
+            raise StoreError(
+                f"the record of seq {change.seq} changes {f'{name}/{entity}':.200}, which does not "
+                "exist; `placet verify` finds the first record that differs",
+                seq=change.seq,
+            )
+
+
+def plain_collections(state: State) -> Collections:
+    """Return the entities of a replayed state as plain values. O(state)."""
+    return {
+        name: {entity: thaw(row.fields) for entity, row in rows.entities.items()}
+        for name, rows in state.collections.items()
+        if rows.entities
+    }

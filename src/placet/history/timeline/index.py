@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from placet.actors.ports import EventLog
-from placet.history.timeline.fold import PlayedAgent, PlayedState
+from placet.history.timeline.fold import PlayedAgent, PlayedState, plain_collections
 from placet.history.timeline.frames import (
     FrameFiles,
     FrameHead,
@@ -25,7 +25,6 @@ from placet.history.timeline.frames import (
     decompressed,
     encode_state,
 )
-from placet.schemas.codec import thaw
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import DERIVED_BYTES_MAX, derived_bytes_max
 from placet.schemas.log.expand import BatchRecord, expanded
@@ -458,11 +457,6 @@ def state_in(snapshot: Snapshot) -> PlayedState:
     from placet.kernel.log import snapshot as snapshots  # noqa: PLC0415  # compacted logs alone
 
     past = snapshots.resume(snapshot)
-    collections = {
-        name: {entity: thaw(row.fields) for entity, row in rows.entities.items()}
-        for name, rows in past.state.collections.items()
-        if rows.entities
-    }
     agents = {
         name: PlayedAgent(
             agent.owner,
@@ -471,4 +465,4 @@ def state_in(snapshot: Snapshot) -> PlayedState:
         )
         for name, agent in past.ledger.agents.items()
     }
-    return PlayedState(collections, agents)
+    return PlayedState(plain_collections(past.state), agents)

@@ -263,7 +263,11 @@ def seqs_of(record: Record) -> int:
 
 
 def fold_changes(state: State, changes: Changes) -> None:
-    """Write the changes of a record into the state, with the stamps that the record holds."""
+    """Write the changes of a record into the state, with the stamps that the record holds.
+
+    A reader that needs neither stamps nor a digest folds the changes into plain values instead, as
+    `history/timeline/fold.py` does at a tenth of the cost.
+    """
     for entity in changes.entities:
         _fold_entity(state, entity)
     for change in changes.collections:
