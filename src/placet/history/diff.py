@@ -7,7 +7,7 @@ compared whole.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from placet.actors.ports import EventLog
 from placet.history.bisect import shared_records
@@ -18,9 +18,9 @@ from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.errors import ValidationError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import Admitted, Refused, Scheduled, intents_of
+from placet.schemas.log.record import Admitted, Refused, Scheduled, Tick, intents_of
 from placet.schemas.verdict import Verdict
-from placet.stores.snapshots.recovery import decode
+from placet.stores.snapshots.recovery import decode, read_on
 
 
 class BatchDecision(NamedTuple):
@@ -70,25 +70,100 @@ def decision_of_verdict(verdict: Verdict, of: BatchDecision) -> BatchDecision:
     return of._replace(outcome=outcome, codes=tuple(r.code for r in verdict.refusals))
 
 
+class Request(NamedTuple):
+    """One intent of a log, with the decision on its batch.
+
+    Attributes:
+        tick: Number of ticks before it, those included that a compaction removed.
+        sim_time: Simulated time of the decision, seconds.
+        kind: Kind of the intent.
+        payload: Payload of the intent, as plain JSON.
+        decision: The decision on its batch.
+    """
+
+    tick: int
+    sim_time: float
+    kind: str
+    payload: Mapping[str, Json]
+    decision: BatchDecision
+
+    def is_same_choice(self, other: "Request") -> bool:
+        """Return whether another request proposes the same; to Python, 1 and 1.0 are equal."""
+        return (self.kind, canonical(self.payload)) == (other.kind, canonical(other.payload))
+
+    def is_same_outcome(self, other: "Request") -> bool:
+        """Return whether another request has the same outcome, with the same codes."""
+        return self.decision[:2] == other.decision[:2]
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return the request as plain JSON."""
+        outcome = str(self.decision)
+        return {"kind": self.kind, "payload": dict(self.payload), "outcome": outcome}
+
+
+Requests: TypeAlias = dict[tuple[str, str], Request]
+"""`(agent_id, req_id)` -> the request, with the latest decision on it."""
+
+
+def requests_from(
+    log: EventLog, record: int, *, to_seq: int | None = None, ticks: int = 0
+) -> Requests:
+    """Read the requests of a log from a record on.
+
+    Args:
+        log: The log; it is only read.
+        record: Ordinal number of the first record to read.
+        to_seq: Last seq to read; None is the end of the log.
+        ticks: Number of ticks before the first record.
+    """
+    requests: Requests = {}
+    for ordinal, data in read_on(log, max(record, log.start().record)):
+        for part in expanded(decode(data, ordinal)):
+            if to_seq is not None and part.seq > to_seq:
+                return requests
+            ticks += isinstance(part, Tick)
+            if isinstance(part, Admitted | Refused | Scheduled):
+                decision, sim_time = decision_of(part), part.now_ns / SECOND_NS
+                for intent in intents_of(part):
+                    requests[intent["agent_id"], intent["req_id"]] = Request(
+                        ticks, sim_time, intent["kind"], thaw(intent["payload"]), decision
+                    )
+    return requests
+
+
 _ABSENT: Final = object()
 
 
 class WorldDifference(NamedTuple):
-    """One path of the state or of the ledger at which two worlds differ.
+    """One place of the state or of the ledger at which two worlds differ.
 
     Attributes:
-        path: `collection/entity/field`; `collection/entity` if only one world has the entity.
+        collection: The collection.
+        entity: The entity.
+        field: The field; None if only one world has the entity.
         first: The value in the first world, plain JSON; None if `is_in_first` is false.
         second: The value in the second world, plain JSON; None if `is_in_second` is false.
-        is_in_first: The path exists in the first world.
-        is_in_second: The path exists in the second world.
+        is_in_first: The place exists in the first world.
+        is_in_second: The place exists in the second world.
     """
 
-    path: str
+    collection: str
+    entity: str
+    field: str | None
     first: Json
     second: Json
     is_in_first: bool
     is_in_second: bool
+
+    @property
+    def path(self) -> str:
+        """`collection/entity/field`; `collection/entity` if only one world has the entity."""
+        return f"{self.collection}/{self.place}"
+
+    @property
+    def place(self) -> str:
+        """The path inside the collection."""
+        return self.entity if self.field is None else f"{self.entity}/{self.field}"
 
     def as_dict(self) -> dict[str, Json]:
         """Return the difference as plain JSON, without the side on which the path is absent."""
@@ -176,7 +251,7 @@ def diff(first: EventLog, second: EventLog, *, at: int | None = None, path: str 
     logs = first, second
     pasts = fold(first, at), fold(second, at)
     states = [past.state for past in pasts]
-    trees = _tree(states[0]), _tree(states[1])
+    trees = entities_of(states[0]), entities_of(states[1])
     path = path.strip("/")
     if path and not any(_is_there(tree, path) for tree in trees):
         raise ValidationError(f"neither of the two worlds has a value at {path}")
@@ -185,18 +260,21 @@ def diff(first: EventLog, second: EventLog, *, at: int | None = None, path: str 
         seqs=(pasts[0].ledger.seq, pasts[1].ledger.seq),
         digests=(states[0].digest().hex(), states[1].digest().hex()),
         shared_records=shared,
-        state=tuple(_in_trees(*trees, path)),
+        state=tuple(differences_of(*trees, path)),
         ledger=()
         if path
-        else tuple(_in_trees(_ledger_entries(pasts[0].ledger), _ledger_entries(pasts[1].ledger))),
-        decisions=() if path else tuple(_in_answers(*(_answers(log, shared, at) for log in logs))),
+        else tuple(differences_of(*(_ledger_entries(past.ledger) for past in pasts))),
+        decisions=()
+        if path
+        else tuple(_decisions(*(requests_from(log, shared, to_seq=at) for log in logs))),
     )
 
 
-_Tree = Mapping[str, Mapping[str, Mapping[str, Json]]]
+_Tree: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Json]]]
 
 
-def _tree(state: State) -> _Tree:
+def entities_of(state: State) -> _Tree:
+    """Return the entities of a state, by collection, for `differences_of`."""
     return {
         name: {key: row.fields for key, row in rows.entities.items()}
         for name, rows in state.collections.items()
@@ -238,8 +316,11 @@ def _ledger_entries(ledger: Ledger) -> _Tree:
     return {"agents": agents, "outbox": outbox, "schedule": schedule, "executors": executors}
 
 
-def _in_trees(first: _Tree, second: _Tree, path: str = "") -> Iterator[WorldDifference]:
-    """Compare entity by entity, the ones that differ field by field."""
+def differences_of(first: _Tree, second: _Tree, path: str = "") -> Iterator[WorldDifference]:
+    """Yield the differences of two states, or of a part of them, in order of collection and entity.
+
+    Entities that both have are compared field by field.
+    """
     for name in sorted({*first, *second}):
         rows, others = first.get(name, {}), second.get(name, {})
         for key in sorted({*rows, *others}):
@@ -248,24 +329,24 @@ def _in_trees(first: _Tree, second: _Tree, path: str = "") -> Iterator[WorldDiff
                 continue
             fields, there = rows.get(key), others.get(key)
             if path.startswith(f"{entity}/"):
-                yield from _in_fields(entity, fields or {}, there or {}, path)
+                yield from _in_fields(name, key, (fields or {}, there or {}), path)
             elif fields is None or there is None:
                 yield _difference(
-                    entity,
+                    (name, key, None),
                     _ABSENT if fields is None else fields,
                     _ABSENT if there is None else there,
                 )
             elif not _is_same(fields, there):
-                yield from _in_fields(entity, fields, there, path)
+                yield from _in_fields(name, key, (fields, there), path)
 
 
 def _in_fields(
-    entity: str, fields: Mapping[str, Json], there: Mapping[str, Json], path: str
+    name: str, key: str, entities: tuple[Mapping[str, Json], Mapping[str, Json]], path: str
 ) -> Iterator[WorldDifference]:
-    for field in sorted({*fields, *there}):
-        first, second = fields.get(field, _ABSENT), there.get(field, _ABSENT)
-        if not _is_same(first, second) and _is_part(f"{entity}/{field}", path):
-            yield _difference(f"{entity}/{field}", first, second)
+    for field in sorted({*entities[0], *entities[1]}):
+        first, second = (fields.get(field, _ABSENT) for fields in entities)
+        if not _is_same(first, second) and _is_part(f"{name}/{key}/{field}", path):
+            yield _difference((name, key, field), first, second)
 
 
 def _is_same(first: object, second: object) -> bool:
@@ -280,10 +361,10 @@ def _is_part(name: str, path: str) -> bool:
     return not path or f"{name}/".startswith(f"{path}/") or path.startswith(f"{name}/")
 
 
-def _difference(path: str, first: Json, second: Json) -> WorldDifference:
+def _difference(place: tuple[str, str, str | None], first: Json, second: Json) -> WorldDifference:
     is_in_first, is_in_second = first is not _ABSENT, second is not _ABSENT
     return WorldDifference(
-        path,
+        *place,
         thaw(first) if is_in_first else None,
         thaw(second) if is_in_second else None,
         is_in_first,
@@ -291,31 +372,15 @@ def _difference(path: str, first: Json, second: Json) -> WorldDifference:
     )
 
 
-_Answers = dict[tuple[str, str], BatchDecision]
-
-
-def _answers(log: EventLog, from_record: int, to_seq: int | None) -> _Answers:
-    """Read the latest answer to every request in the rest of a log."""
-    answers: _Answers = {}
-    for ordinal, data in log.read(from_record):
-        for record in expanded(decode(data, ordinal)):
-            if to_seq is not None and record.seq > to_seq:
-                return answers
-            if isinstance(record, Admitted | Refused | Scheduled):
-                decision = decision_of(record)
-                for agent_id, req_id in decision.requests:
-                    answers[agent_id, req_id] = decision
-    return answers
-
-
-def _in_answers(firsts: _Answers, seconds: _Answers) -> Iterator[DecisionDifference]:
+def _decisions(firsts: Requests, seconds: Requests) -> Iterator[DecisionDifference]:
     compared: set[tuple[str, str]] = set()
     for key in [*firsts, *(key for key in seconds if key not in firsts)]:
-        first, second = firsts.get(key), seconds.get(key)
+        one, other = firsts.get(key), seconds.get(key)
         if key in compared or (
-            first is not None and second is not None and first[:2] == second[:2]
+            one is not None and other is not None and one.is_same_outcome(other)
         ):
             continue
+        first, second = one and one.decision, other and other.decision
         batch = first or second
         assert batch is not None, "a request is of one of them"
         # A batch that is the same in both logs is reported once, not once for each of its requests.

@@ -7,60 +7,23 @@ refusals by load and quota leave none.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
 from placet.history.bisect import FirstDifference, bisect
-from placet.history.diff import decision_of
+from placet.history.diff import Request, Requests, differences_of, entities_of, requests_from
 from placet.history.reader import fold
 from placet.lab.html import table_html
 from placet.lab.stores import Store, log_of
 from placet.plugins.domains import remake
-from placet.schemas.codec import Json, canonical, thaw
+from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
-from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import Admitted, Refused, Scheduled, Tick, intents_of
 from placet.schemas.printable import printable_html
-from placet.stores.snapshots.recovery import decode, read_on, recover
-
-
-class Request(NamedTuple):
-    """One intent of a run, with the decision on its batch.
-
-    Attributes:
-        tick: Number of ticks before it, those included that a compaction removed.
-        sim_time: Simulated time of the decision, seconds.
-        kind: Kind of the intent.
-        payload: Payload of the intent, as plain JSON.
-        outcome: `admitted`, `scheduled`, or `refused: CODE, ...`.
-    """
-
-    tick: int
-    sim_time: float
-    kind: str
-    payload: Mapping[str, Json]
-    outcome: str
-
-    @property
-    def is_admitted(self) -> bool:
-        """Whether it was admitted or scheduled."""
-        return not self.outcome.startswith("refused")
-
-    def is_same_choice(self, other: "Request") -> bool:
-        """Return whether another request proposes the same; to Python, 1 and 1.0 are equal."""
-        return (self.kind, canonical(self.payload)) == (other.kind, canonical(other.payload))
-
-    def is_same(self, other: "Request") -> bool:
-        """Return whether another request proposes the same and has the same outcome."""
-        return self.outcome == other.outcome and self.is_same_choice(other)
-
-    def as_dict(self) -> dict[str, Json]:
-        """Return the request as plain JSON."""
-        return {"kind": self.kind, "payload": dict(self.payload), "outcome": self.outcome}
+from placet.stores.snapshots.recovery import recover
 
 
 @dataclass(slots=True)
@@ -260,32 +223,13 @@ def compare(first: Store, second: Store, *, domains: Sequence[str] = ()) -> Comp
     )
 
 
-_Requests = dict[tuple[str, str], Request]
-
-
-def _requests(log: EventLog, from_record: int) -> _Requests:
-    """Read the requests of a log from a record on, with the latest decision on each."""
-    requests: _Requests = {}
-    ticks = recover(log, to_record=from_record).past.ledger.tick
-    for ordinal, data in read_on(log, from_record):
-        record = decode(data, ordinal)
-        ticks += isinstance(record, Tick)
-        for batch in expanded(record):
-            if isinstance(batch, Admitted | Refused | Scheduled):
-                outcome = str(decision_of(batch))
-                for intent in intents_of(batch):
-                    requests[intent["agent_id"], intent["req_id"]] = Request(
-                        ticks,
-                        batch.now_ns / SECOND_NS,
-                        intent["kind"],
-                        thaw(intent["payload"]),
-                        outcome,
-                    )
-    return requests
+def _requests(log: EventLog, record: int) -> Requests:
+    ticks = recover(log, to_record=record).past.ledger.tick
+    return requests_from(log, record, ticks=ticks)
 
 
 def _differences(
-    firsts: _Requests, seconds: _Requests
+    firsts: Requests, seconds: Requests
 ) -> tuple[list[AgentDifference], list[TickDifference]]:
     agents: dict[str, AgentDifference] = {}
     ticks: dict[int, TickDifference] = {}
@@ -312,14 +256,14 @@ def _differences(
 
 
 def _differing(
-    firsts: _Requests, seconds: _Requests
+    firsts: Requests, seconds: Requests
 ) -> Iterator[tuple[str, str, Request | None, Request | None]]:
     """Yield the requests that differ, by simulated time."""
     keys = [*firsts, *(key for key in seconds if key not in firsts)]
     keys.sort(key=lambda key: (firsts.get(key) or seconds[key]).sim_time)
     for key in keys:
         first, second = firsts.get(key), seconds.get(key)
-        if first is None or second is None or not first.is_same(second):
+        if _is_choice(first, second) or not (first and second and first.is_same_outcome(second)):
             yield *key, first, second
 
 
@@ -327,9 +271,9 @@ def _is_choice(first: Request | None, second: Request | None) -> bool:
     return first is None or second is None or not first.is_same_choice(second)
 
 
-def _kinds(*runs: _Requests) -> Iterator[KindCount]:
+def _kinds(*runs: Requests) -> Iterator[KindCount]:
     admitted, refused = (
-        [Counter(r.kind for r in run.values() if r.is_admitted is wanted) for run in runs]
+        [Counter(r.kind for r in run.values() if r.decision.passes is wanted) for run in runs]
         for wanted in (True, False)
     )
     for kind in sorted({request.kind for run in runs for request in run.values()}):
@@ -339,31 +283,8 @@ def _kinds(*runs: _Requests) -> Iterator[KindCount]:
 
 
 def _collections(*logs: EventLog) -> Iterator[CollectionDifference]:
-    first, second = map(_entities, logs)
-    for name in sorted({*first, *second}):
-        rows, others = first.get(name, {}), second.get(name, {})
-        differing = [
-            entity
-            for entity in sorted({*rows, *others})
-            if canonical(rows.get(entity)) != canonical(others.get(entity))
-        ]
-        if differing:
-            entity = differing[0]
-            fields, there = rows.get(entity), others.get(entity)
-            if fields is None or there is None:
-                yield CollectionDifference(name, len(differing), entity, thaw(fields), thaw(there))
-                continue
-            field = next(
-                field
-                for field in sorted({*fields, *there})
-                if canonical(fields.get(field)) != canonical(there.get(field))
-            )
-            values = thaw(fields.get(field)), thaw(there.get(field))
-            yield CollectionDifference(name, len(differing), f"{entity}/{field}", *values)
-
-
-def _entities(log: EventLog) -> dict[str, dict[str, Mapping[str, Json]]]:
-    return {
-        name: {entity: row.fields for entity, row in rows.entities.items()}
-        for name, rows in fold(log).state.collections.items()
-    }
+    first, second = (entities_of(fold(log).state) for log in logs)
+    for name, found in groupby(differences_of(first, second), lambda one: one.collection):
+        one, *others = found
+        count = len({difference.entity for difference in (one, *others)})
+        yield CollectionDifference(name, count, one.place, one.first, one.second)

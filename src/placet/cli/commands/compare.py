@@ -23,7 +23,8 @@ from placet.cli.terminal import (
 from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
-    from placet.lab.comparison import AgentDifference, Comparison, Request, TickDifference
+    from placet.history.diff import Request
+    from placet.lab.comparison import AgentDifference, Comparison, TickDifference
     from placet.schemas.codec import Json
 
 _AGENTS_SHOWN: Final = 12
@@ -172,7 +173,7 @@ def _agent_row(agent: "AgentDifference") -> tuple[str, ...]:
 def _request(request: "Request | None") -> str:
     if request is None:
         return "-"
-    refused = "" if request.is_admitted else f" ({request.outcome})"
+    refused = "" if request.decision.passes else f" ({request.decision})"
     return shorten(
         f"{request.kind} {rounded_line(dict(request.payload))}{refused}", _CELL_CHARACTERS
     )
