@@ -2,8 +2,11 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, signature
 from re import compile as pattern
 from typing import Annotated, Final, TypeAlias
 
@@ -12,7 +15,7 @@ import typer
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.printable import escaped_json, printable, printable_json
+from placet.schemas.printable import printable, printable_json
 
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON document and nothing else.")
@@ -49,11 +52,6 @@ def say_json(value: Json) -> None:
     sys.stdout.write(redact(printable_json(value)) + "\n")
 
 
-def say_json_text(text: str) -> None:
-    """Print a result that is JSON text on one line already."""
-    sys.stdout.write(redact(escaped_json(text)) + "\n")
-
-
 def notify(text: str) -> None:
     """Print a line beside the result, on stderr; unseen characters are escaped."""
     sys.stderr.write(printable(redact(text)) + "\n")
@@ -63,6 +61,22 @@ def notify(text: str) -> None:
 def complain(message: str) -> None:
     """Print an error message as one line."""
     notify(f"placet: {' '.join(message.split())}")
+
+
+@contextmanager
+def needs_extra(command: str) -> Iterator[None]:
+    """Name the extra `serve` as the remedy, if a module that the block imports is not installed.
+
+    Raises:
+        CommandError: A module is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"`placet {command}` needs {error.name}, which is not installed: "
+            "pip install 'placet[serve]'"
+        ) from error
 
 
 def show_help_alone(context: typer.Context) -> None:
@@ -143,6 +157,43 @@ class ColoredLine:
 
 Line: TypeAlias = str | ColoredLine | TextTable
 """A part of a command's result: a line of text, or a table of several lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a command: a document for a program, and lines for a person.
+
+    Attributes:
+        value: The JSON document, or a function that returns it.
+        lines: The text. A generator runs only if the text is printed.
+        is_ok: Exit code 0; else 1, as after a refusal or where two logs differ.
+    """
+
+    value: Json
+    lines: Iterable[Line] = ()
+    is_ok: bool = True
+
+
+def with_json(command: Callable[..., Result]) -> Callable[..., int]:
+    """Return a command with the option `--json`, which prints its result and returns its exit code.
+
+    The options of a command are read from its signature, so the new signature has one more.
+    """
+
+    @wraps(command)
+    def run(*given: object, as_json: bool = False, **options: object) -> int:
+        result = command(*given, **options)
+        if as_json:
+            say_json(result.value() if callable(result.value) else result.value)
+        else:
+            say_lines(result.lines)
+        return 0 if result.is_ok else 1
+
+    option = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+    parameters = [*signature(command).parameters.values(), option]
+    run.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]  # read by inspect
+    run.__annotations__ = {**command.__annotations__, "as_json": AsJson}
+    return run
 
 
 def say_lines(lines: Iterable[Line]) -> None:

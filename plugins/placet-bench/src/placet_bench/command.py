@@ -5,9 +5,10 @@ from typing import Annotated
 import typer
 
 from placet.cli.progress import progress_bar
-from placet.cli.terminal import AsJson, CommandError, Line, TextTable, say_json, say_lines
+from placet.cli.terminal import CommandError, Line, Result, TextTable, with_json
 
 
+@with_json
 def bench(
     workloads: Annotated[
         list[str] | None,
@@ -16,9 +17,7 @@ def bench(
     seconds: Annotated[
         float, typer.Option(min=0.01, metavar="S", help="Duration of each measurement, seconds.")
     ] = 5.0,
-    *,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Measure workloads beside a hand-written loop."""
     # Here, because nothing else needs the benchmarks and what they bring with them.
     from placet_bench import WORKLOADS, notes_of, run, tables_of  # noqa: PLC0415  # see above
@@ -31,11 +30,9 @@ def bench(
             )
     with progress_bar("bench", None, "workloads") as on_progress:
         results = run(names, seconds, on_progress=on_progress)
-    if as_json:
-        say_json(results)
-        return
     lines: list[Line] = []
     for head, *rows in tables_of(results):
         lines += [TextTable(rows, head, indent=""), ""]
     lines += notes_of(results)
-    say_lines([*lines, f"{results[0]['python']}; {results[0]['machine']}; {seconds:g} s each"])
+    lines.append(f"{results[0]['python']}; {results[0]['machine']}; {seconds:g} s each")
+    return Result(results, lines)

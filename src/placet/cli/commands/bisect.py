@@ -1,36 +1,32 @@
 """`placet bisect`: the first record in which two logs of one world differ."""
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from placet.cli.domains import AgainBy
+from placet.cli.domains import AgainBy, again_by
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
-    AsJson,
     Line,
+    Result,
     StoreArgument,
     TextTable,
     pluralize,
-    say_json,
-    say_lines,
     text_or_json,
+    with_json,
 )
-from placet.plugins.domains import remake
 from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.history.bisect import FirstDifference
 
 
+@with_json
 def bisect(
     store: StoreArgument,
     other: Annotated[str, typer.Argument(metavar="OTHER", help="Another log of the same world.")],
-    domain: Annotated[list[str] | None, AgainBy] = None,
-    *,
-    as_json: AsJson = False,
-) -> int:
+    domain: AgainBy = None,
+) -> Result:
     """Find the first record where two logs differ.
 
     For example the logs of one scenario run on two machines, or by two releases. It compares hash
@@ -40,12 +36,8 @@ def bisect(
     from placet.history.bisect import bisect as find_parting  # noqa: PLC0415  # and pydantic with it
 
     first, second = (with_bar(log_to_read(log), "bisect") for log in (store, other))
-    parting = find_parting(first, second, partial(remake, given=domain or ()))
-    if as_json:
-        say_json(parting.as_dict())
-    else:
-        say_lines(_lines(store, other, parting))
-    return 0 if parting.shared else 1
+    parting = find_parting(first, second, again_by(domain))
+    return Result(parting.as_dict, _lines(store, other, parting), bool(parting.shared))
 
 
 def _lines(store: str, other: str, parting: "FirstDifference") -> list[Line]:

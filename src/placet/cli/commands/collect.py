@@ -9,16 +9,7 @@ import typer
 
 from placet.actors.ports import EventLog
 from placet.cli.progress import with_bar
-from placet.cli.terminal import (
-    AsJson,
-    CommandError,
-    StoreArgument,
-    TextTable,
-    number,
-    say,
-    say_json,
-    say_lines,
-)
+from placet.cli.terminal import CommandError, Result, StoreArgument, TextTable, number, with_json
 from placet.stores.gc_tuning import tuned_gc
 from placet.stores.reading import log_to_read
 
@@ -50,6 +41,7 @@ _World: TypeAlias = Annotated[
 _Refusals: TypeAlias = Annotated[bool, typer.Option("--refusals", help="The recorded refusals.")]
 
 
+@with_json
 def collect(
     store: StoreArgument,
     to: _Target,
@@ -58,8 +50,7 @@ def collect(
     agents: _Fields = None,
     world: _World = None,
     refusals: _Refusals = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Collect rows from a log, as its run would have.
 
     Without --agents, --world and --refusals it collects as the scenario of the run does. The rows
@@ -78,11 +69,8 @@ def collect(
         if every is not None:
             chosen = replace(chosen, every=every)
         rows = _collect(log, chosen, Path(to))
-    if as_json:
-        say_json({"target": to, "rows": rows})
-        return
-    say(to)
-    say_lines([TextTable([(name, f"{number(count):>12} rows") for name, count in rows.items()])])
+    table = TextTable([(name, f"{number(count):>12} rows") for name, count in rows.items()])
+    return Result({"target": to, "rows": rows}, [to, table])
 
 
 def _collect(log: EventLog, chosen: "Collect", to: Path) -> dict[str, int]:

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from placet.cli.progress import with_bar
-from placet.cli.terminal import AsJson, StoreArgument, number, pluralize, say, say_json
+from placet.cli.terminal import Result, StoreArgument, number, pluralize, with_json
 from placet.stores.reading import log_to_read
 from placet.stores.snapshots.files import snapshots_of
 from placet.stores.url import file_of
@@ -14,14 +14,13 @@ from placet.stores.url import file_of
 _KEEP_SEQS: Final = 10_000
 
 
+@with_json
 def compact(
     store: StoreArgument,
     keep: Annotated[
         int, typer.Option(min=1, metavar="SEQS", help="Keep at least this many of the last seqs.")
     ] = _KEEP_SEQS,
-    *,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Remove the beginning of a log.
 
     Two snapshots replace it. The state is unchanged, but the removed records can no longer be
@@ -36,32 +35,27 @@ def compact(
     before = _size_of(path)
     done = compact_log(log, path, files, keep_seqs=keep)
     after = _size_of(path)
-    if as_json:
-        say_json(
-            {
-                "removed_records": done.removed_records,
-                "first_record": done.after.record,
-                "after_seq": done.after.seq,
-                "seq": done.seq,
-                **({} if path is None else {"file_bytes": {"before": before, "after": after}}),
-            }
-        )
-        return
+    value = {
+        "removed_records": done.removed_records,
+        "first_record": done.after.record,
+        "after_seq": done.after.seq,
+        "seq": done.seq,
+        **({} if path is None else {"file_bytes": {"before": before, "after": after}}),
+    }
     sizes = f"{number(before / 1e3)} kB became {number(after / 1e3)} kB"
     if not done.removed_records:
-        say(
+        line = (
             f"{store}: nothing to remove; it has seq {done.before.seq} to {done.seq}, and at least "
             f"{pluralize(keep, 'seq')} must stay{f'; {sizes}' if after < before else ''}"
         )
-        return
-    say(
+        return Result(value, [line])
+    count = pluralize(done.removed_records, "record")
+    line = (
         f"{store} now begins at record {done.after.record}, after seq {done.after.seq}: "
-        f"{pluralize(done.removed_records, 'record')} removed{'' if path is None else f', {sizes}'}"
+        f"{count} removed{'' if path is None else f', {sizes}'}"
     )
-    say(
-        f"The state there is in {files.where}, which belongs to the log: copy and move them "
-        "together."
-    )
+    where = f"The state there is in {files.where}, which belongs to the log: copy and move them "
+    return Result(value, [line, f"{where}together."])
 
 
 def _size_of(path: Path | None) -> int:

@@ -8,17 +8,16 @@ import typer
 from placet.cli.domains import AgainBy
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
-    AsJson,
     Line,
+    Result,
     TextTable,
     number,
     pluralize,
     rounded_json,
     rounded_line,
-    say_json,
-    say_lines,
     shorten,
     text_or_json,
+    with_json,
 )
 from placet.stores.reading import log_to_read
 
@@ -32,6 +31,7 @@ _TICKS_SHOWN: Final = 16
 _CELL_CHARACTERS: Final = 48
 
 
+@with_json
 def compare(
     store: Annotated[str, typer.Argument(metavar="STORE", help="A log, or a study.")],
     other: Annotated[
@@ -42,9 +42,8 @@ def compare(
         str | None,
         typer.Option(metavar="KEY", help="Compare the runs of a study by this key of its sweep."),
     ] = None,
-    domain: Annotated[list[str] | None, AgainBy] = None,
-    as_json: AsJson = False,
-) -> int:
+    domain: AgainBy = None,
+) -> Result:
     """Compare two runs agent by agent.
 
     Two logs: prints where they part, which agents decided differently and from which tick on, how
@@ -57,20 +56,16 @@ def compare(
     if (other is None) == (by is None):
         raise typer.BadParameter("give OTHER to compare two logs, or --by to compare a study")
     if by is not None:
-        _compare_study(store, by, as_json=as_json)
-        return 0
+        return _compare_study(store, by)
     assert other is not None, "one of the two is given"
-    return _compare_logs(store, other, domain or [], as_json=as_json)
+    return _compare_logs(store, other, domain or [])
 
 
-def _compare_study(folder: str, key: str, *, as_json: bool) -> None:
+def _compare_study(folder: str, key: str) -> Result:
     from placet.lab.paired import paired_differences  # noqa: PLC0415  # scenarios with it
     from placet.sweeps.results import Results  # noqa: PLC0415  # likewise
 
     differences = paired_differences(Results.load(folder), key)
-    if as_json:
-        say_json([difference.as_dict() for difference in differences])
-        return
     header = ("measure", "from", "to", "pairs", "mean from", "mean to", "difference", "95 %")
     rows = [
         (
@@ -83,19 +78,16 @@ def _compare_study(folder: str, key: str, *, as_json: bool) -> None:
         )
         for d in differences
     ]
-    say_lines([f"{folder} by {differences[0].option}", TextTable(rows, header)])
+    lines: list[Line] = [f"{folder} by {differences[0].option}", TextTable(rows, header)]
+    return Result([difference.as_dict() for difference in differences], lines)
 
 
-def _compare_logs(store: str, other: str, domain: list[str], *, as_json: bool) -> int:
+def _compare_logs(store: str, other: str, domain: list[str]) -> Result:
     from placet.lab.comparison import compare as compared  # noqa: PLC0415  # and pydantic with it
 
     first, second = (with_bar(log_to_read(log), "compare") for log in (store, other))
     runs = compared(first, second, domains=domain)
-    if as_json:
-        say_json(runs.as_dict())
-    else:
-        say_lines(_lines(store, other, runs))
-    return 0 if runs.is_equal else 1
+    return Result(runs.as_dict, _lines(store, other, runs), runs.is_equal)
 
 
 def _lines(store: str, other: str, runs: "Comparison") -> Iterator[Line]:

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from placet.cli.terminal import AsJson, say, say_json
+from placet.cli.terminal import Result, with_json
 from placet.cli.world_options import SetOption
 from placet.schemas.codec import Json, to_json
 from placet.server.settings import Given, ServerSettings, load_settings, parse_assignment
@@ -19,9 +19,8 @@ ConfigOption: TypeAlias = Annotated[
 ]
 
 
-def config(
-    file: ConfigOption = None, assignments: SetOption = None, *, as_json: AsJson = False
-) -> None:
+@with_json
+def config(file: ConfigOption = None, assignments: SetOption = None) -> Result:
     """Print the configuration of `placet serve`.
 
     The output is TOML, with the source of each value, and can be used as the file. Sources in the
@@ -30,12 +29,8 @@ def config(
     """
     settings = read_settings(file, assignments)
     settings.make_domains()
-    if as_json:
-        values = {key: _plain(value) for key, value in settings.values()}
-        say_json({"settings": values, "sources": dict(settings.sources)})
-        return
-    for line in _lines(settings):
-        say(line)
+    values = {key: _plain(value) for key, value in settings.values()}
+    return Result({"settings": values, "sources": dict(settings.sources)}, _lines(settings))
 
 
 def read_settings(

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from placet.cli.progress import with_bar
-from placet.cli.terminal import (
-    AsJson,
-    ColoredLine,
-    Line,
-    StoreArgument,
-    json_line,
-    say_json,
-    say_lines,
-)
+from placet.cli.terminal import ColoredLine, Line, Result, StoreArgument, json_line, with_json
 from placet.schemas.errors import ValidationError
 from placet.stores.reading import log_to_read
 
@@ -25,6 +17,7 @@ _Difference = TypeVar("_Difference")
 _SHOWN: Final = 40
 
 
+@with_json
 def diff(
     store: StoreArgument,
     other: Annotated[str, typer.Argument(metavar="OTHER", help="Another log.")],
@@ -42,9 +35,7 @@ def diff(
             "collection/entity/field.",
         ),
     ] = "",
-    *,
-    as_json: AsJson = False,
-) -> int:
+) -> Result:
     """Compare state, ledger and decisions of two worlds.
 
     Decisions are compared from the first record in which the logs differ.
@@ -59,11 +50,7 @@ def diff(
         worlds = compare(first, second, at=at, path=path)
     except ValidationError as error:  # there is nothing to compare
         raise typer.BadParameter(str(error), param_hint="--path") from error
-    if as_json:
-        say_json(worlds.as_dict())
-    else:
-        say_lines(_lines(store, other, worlds))
-    return 0 if worlds.is_empty else 1
+    return Result(worlds.as_dict, _lines(store, other, worlds), worlds.is_empty)
 
 
 def _lines(store: str, other: str, worlds: "WorldDiff") -> list[Line]:

@@ -13,16 +13,15 @@ from placet.actors.ports import EventLog
 from placet.cli import completion
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
-    AsJson,
     CommandError,
+    Line,
+    Result,
     StoreArgument,
     TextTable,
     complain,
     pluralize,
-    say,
-    say_json,
-    say_lines,
     shorten,
+    with_json,
 )
 from placet.history.effects import dead_letters, open_effects
 from placet.history.reader import config_of
@@ -72,6 +71,7 @@ _Domain: TypeAlias = Annotated[
 ]
 
 
+@with_json
 def effects(
     store: StoreArgument,
     *,
@@ -83,8 +83,7 @@ def effects(
     settle_again: _SettleAgain = None,
     output: _Output = None,
     domain: _Domain = None,
-    as_json: AsJson = False,
-) -> int:
+) -> Result:
     """List open, doubtful and failed effects.
 
     An effect is open until it is settled. An effect that runs at most once is `started` while a
@@ -97,10 +96,9 @@ def effects(
     log = with_bar(log_to_read(store), "effects")
     path = file_of(log)
     if any(resolve):
-        _resolve(log, path, resolve, output, domain or (), as_json=as_json)
-        return 0
+        return _resolve(log, path, resolve, output, domain or ())
     if settle_again is not None:
-        return _settle_again(log, path, settle_again, domain or (), as_json=as_json)
+        return _settle_again(log, path, settle_again, domain or ())
     if output is not None or domain:
         raise typer.BadParameter(
             "--output goes with --resolve, and --domain with it or --settle-again"
@@ -111,11 +109,7 @@ def effects(
         for effect in unsettled
         if (state is None or effect.state == state) and (kind is None or effect.kind == kind)
     ]
-    if as_json:
-        say_json([effect.as_dict() for effect in listed])
-    else:
-        _print(listed)
-    return 0
+    return Result([effect.as_dict() for effect in listed], _lines(listed))
 
 
 def _unsettled(log: EventLog, path: Path | None, state: str | None) -> list[EffectStatus]:
@@ -131,10 +125,9 @@ def _unsettled(log: EventLog, path: Path | None, state: str | None) -> list[Effe
     return [*listed, *dead_letters(log, config.world)]
 
 
-def _print(listed: Sequence[EffectStatus]) -> None:
+def _lines(listed: Sequence[EffectStatus]) -> list[Line]:
     if not listed:
-        say("no such effects")
-        return
+        return ["no such effects"]
     rows = []
     for effect in listed:
         why = effect.why if isinstance(effect.why, str) else to_json(effect.why).decode()
@@ -142,7 +135,7 @@ def _print(listed: Sequence[EffectStatus]) -> None:
         about = [str(effect.key), effect.kind, effect.state, effect.agent_id]
         rows.append([*about, _short(payload), _short(why)])
     head = ("effect", "kind", "state", "agent", "payload", "why")
-    say_lines([TextTable(rows, head, indent=""), pluralize(len(listed), "effect")])
+    return [TextTable(rows, head, indent=""), pluralize(len(listed), "effect")]
 
 
 def _short(text: str) -> str:
@@ -155,9 +148,7 @@ def _resolve(
     resolve: tuple[str, str],
     output: str | None,
     domain: Sequence[str],
-    *,
-    as_json: bool,
-) -> None:
+) -> Result:
     from placet.runtime.executors.offline_settlement import resolve as resolve_effect  # noqa: PLC0415  # and SQLite
 
     settlement = _settlement(*resolve, output)
@@ -170,15 +161,11 @@ def _resolve(
             f"nothing was written: effect {settlement.key} is settled already, or was never "
             f"declared; `placet effects` lists the open effects"
         )
-    if as_json:
-        say_json({"key": str(settlement.key), "succeeded": settlement.succeeded})
-    else:
-        say(f"effect {settlement.key} is settled: {resolve[1]}")
+    value = {"key": str(settlement.key), "succeeded": settlement.succeeded}
+    return Result(value, [f"effect {settlement.key} is settled: {resolve[1]}"])
 
 
-def _settle_again(
-    log: EventLog, path: Path | None, text: str, domain: Sequence[str], *, as_json: bool
-) -> int:
+def _settle_again(log: EventLog, path: Path | None, text: str, domain: Sequence[str]) -> Result:
     from placet.runtime.executors.offline_settlement import settle_again  # noqa: PLC0415  # and SQLite
 
     keys = None if text == "all" else {_key(text)}
@@ -188,15 +175,12 @@ def _settle_again(
             f"nothing was written: effect {text} has no outcome that can be settled again; "
             "`placet effects --state dead` lists the dead letters"
         )
-    if as_json:
-        say_json([{"key": str(key), "error": error or None} for key, error in outcomes.items()])
-    else:
-        for key, error in outcomes.items():
-            result = f"is still a dead letter: {error}" if error else "is settled"
-            say(f"effect {key} {result}")
-        if not outcomes:
-            say("no dead letters")
-    return int(any(outcomes.values()))
+    value = [{"key": str(key), "error": error or None} for key, error in outcomes.items()]
+    lines = [
+        f"effect {key} {f'is still a dead letter: {error}' if error else 'is settled'}"
+        for key, error in outcomes.items()
+    ]
+    return Result(value, lines or ["no dead letters"], not any(outcomes.values()))
 
 
 def _warn_of_kept_version(domains: str) -> None:

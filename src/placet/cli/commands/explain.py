@@ -1,27 +1,24 @@
 """`placet explain`: print the reasons of an answer, from the log alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Annotated, Final
 
 import typer
 
 from placet.cli import completion
-from placet.cli.domains import AgainBy
+from placet.cli.domains import AgainBy, again_by
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
-    AsJson,
     Line,
+    Result,
     StoreArgument,
     TextTable,
     is_text,
     json_line,
     quotas_text,
     rounded_line,
-    say_json,
-    say_lines,
+    with_json,
 )
-from placet.plugins.domains import remake
 from placet.schemas.codec import Json
 from placet.schemas.explanation import Explanation, StageReport
 from placet.schemas.refusal import Stage
@@ -44,6 +41,7 @@ Look at the verdict that the submitter got (its code and retry_after), at the me
 placet_refusals_total by stage and code, and at the log output of the program."""
 
 
+@with_json
 def explain(
     store: StoreArgument,
     agent_id: Annotated[
@@ -64,10 +62,8 @@ def explain(
             "AGENT and REQ_ID.",
         ),
     ] = None,
-    domain: Annotated[list[str] | None, AgainBy] = None,
-    *,
-    as_json: AsJson = False,
-) -> int:
+    domain: AgainBy = None,
+) -> Result:
     """Explain the verdict on a request.
 
     For each of the seven stages: the values it compared, and its result.
@@ -82,16 +78,12 @@ def explain(
     from placet.history.explain import explain as explain_request  # noqa: PLC0415  # and pydantic
     from placet.history.explain import explain_seq  # noqa: PLC0415  # above
 
-    log, domains = with_bar(log_to_read(store), "explain"), partial(remake, given=domain or ())
+    log, domains = with_bar(log_to_read(store), "explain"), again_by(domain)
     if seq is not None:
         explained = explain_seq(log, seq, domains)
     else:
         explained = explain_request(log, agent_id or "", req_id or "", domains)
-    if as_json:
-        say_json(explained.as_dict())
-    else:
-        say_lines(explanation_lines(explained))
-    return 0 if explained.is_known else 1
+    return Result(explained.as_dict, explanation_lines(explained), explained.is_known)
 
 
 def explanation_lines(explained: Explanation) -> Iterator[Line]:

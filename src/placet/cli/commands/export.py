@@ -1,6 +1,7 @@
 """`placet export`: tables of a log as Parquet, Arrow or CSV files."""
 
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, TypeAlias
@@ -17,16 +18,7 @@ from placet.cli.selection import (
     RefusedOption,
     selection_of,
 )
-from placet.cli.terminal import (
-    AsJson,
-    StoreArgument,
-    TextTable,
-    notify,
-    number,
-    say,
-    say_json,
-    say_lines,
-)
+from placet.cli.terminal import Line, Result, StoreArgument, TextTable, notify, number, with_json
 from placet.stores.gc_tuning import tuned_gc
 from placet.stores.reading import log_to_read
 
@@ -73,6 +65,7 @@ _DefuseFormulas: TypeAlias = Annotated[
 ]
 
 
+@with_json
 def export(
     store: StoreArgument,
     to: _Targets,
@@ -86,8 +79,7 @@ def export(
     refused: RefusedOption = False,
     from_seq: FromOption = 0,
     grep: GrepOption = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Export tables of a log as Parquet, Arrow or CSV files.
 
     The log may be written meanwhile: it is exported up to its present end. Exported again, the rows
@@ -106,16 +98,16 @@ def export(
             log, target, options, defuses_formulas=defuse_formulas, on_record=on_record
         )
     seconds = perf_counter() - started
-    if as_json:
-        rows: dict[str, int] = dict(report.rows)
-        say_json({"target": str(report.target), "rows": rows, "seconds": round(seconds, 3)})
-        return
-    say(f"{report.target}")
-    say_lines(
-        [TextTable([(name, f"{number(count):>12} rows") for name, count in report.rows.items()])]
-    )
+    rows = dict(report.rows)
+    value = {"target": str(report.target), "rows": rows, "seconds": round(seconds, 3)}
+    return Result(value, _lines(str(report.target), rows, seconds))
+
+
+def _lines(target: str, rows: Mapping[str, int], seconds: float) -> Iterator[Line]:
+    yield target
+    yield TextTable([(name, f"{number(count):>12} rows") for name, count in rows.items()])
     if sys.stderr.isatty():
-        total = sum(report.rows.values())
+        total = sum(rows.values())
         rate = number(total / max(seconds, 1e-9))
         notify(f"{number(total)} rows in {seconds:.1f} s, {rate} rows/s")
 

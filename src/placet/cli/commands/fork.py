@@ -1,26 +1,23 @@
 """`placet fork`: fork a world, and optionally re-execute the later inputs of its parent in it."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
 from placet.cli import completion
-from placet.cli.domains import AgainBy
+from placet.cli.domains import AgainBy, again_by
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
-    AsJson,
     CommandError,
     Line,
+    Result,
     StoreArgument,
     TextTable,
     pluralize,
-    say_json,
-    say_lines,
+    with_json,
 )
 from placet.kernel.control.operator_patch import EFFECTS
-from placet.plugins.domains import remake
 from placet.schemas.codec import Json, from_json
 from placet.schemas.limits import SEED_MAX
 from placet.stores.files import unquoted
@@ -74,6 +71,7 @@ _Effects: TypeAlias = Annotated[
 ]
 
 
+@with_json
 def fork(
     store: StoreArgument,
     new: Annotated[
@@ -101,9 +99,8 @@ def fork(
         bool,
         typer.Option("--replay", help="Re-execute the parent's later inputs in the fork."),
     ] = False,
-    domain: Annotated[list[str] | None, AgainBy] = None,
-    as_json: AsJson = False,
-) -> None:
+    domain: AgainBy = None,
+) -> Result:
     """Fork a world into a separate log.
 
     The parent may be running. The fork begins with the parent's records up to the position, so it
@@ -124,18 +121,14 @@ def fork(
         dropped=tuple(drop_agent or ()),
         is_replayed=replay,
     )
-    again_by = partial(remake, given=domain or ())
     log = with_bar(log_to_read(store), "fork")
     tick_ns = indivisible_ns(log)
     position = Position(seq=at, tick=at_tick, record=at_record, whole_ticks_ns=tick_ns)
     try:
-        made = forking.fork(log, new, options, at=position, domains=again_by)
+        made = forking.fork(log, new, options, at=position, domains=again_by(domain))
     except ValueError as error:  # a name that is none
         raise CommandError(str(error)) from error
-    if as_json:
-        say_json(made.as_dict())
-        return
-    say_lines(_lines(store, made, position))
+    return Result(made.as_dict, _lines(store, made, position))
 
 
 def _effects(effects: str | None, *, is_replayed: bool) -> str:

@@ -1,28 +1,18 @@
 """`placet kinds`: the kinds of intents, their payloads, and the limits."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from placet.cli.domains import DomainOption, open_plain
-from placet.cli.terminal import (
-    AsJson,
-    TextTable,
-    number,
-    say,
-    say_json,
-    say_lines,
-)
+from placet.cli.terminal import Line, Result, TextTable, number, with_json
 from placet.plugins.domains import domain_names
 from placet.runtime.registry_json import registry_json
 from placet.schemas.codec import Json
 from placet.schemas.limits import Limits
 
 
-def kinds(
-    domain: DomainOption = None,
-    *,
-    as_json: AsJson = False,
-) -> None:
+@with_json
+def kinds(domain: DomainOption = None) -> Result:
     """Print the kinds, their JSON Schemas and limits.
 
     Without --domain, those of every installed domain.
@@ -32,26 +22,22 @@ def kinds(
         "domains": registry_json([open_plain(name) for name in names]),
         "limits": asdict(Limits()),
     }
-    if as_json:
-        say_json(report)
-        return
-    for described in report["domains"]:
-        _show(described)
-    say("limits of a world, with their default values")
+    return Result(report, _lines(report))
+
+
+def _lines(report: Mapping[str, Json]) -> Iterator[Line]:
+    for domain in report["domains"]:
+        yield f"domain {domain['name']} {domain['version']}"
+        yield ""
+        for name, kind in domain["kinds"].items():
+            yield f"  {name}" + (f" - {kind['summary']}" if kind["summary"] else "")
+            yield TextTable(_fields(kind["payload"]), indent="      ")
+            if kind["discloses"]:
+                yield f"      discloses: {kind['discloses']}"
+            yield ""
+    yield "limits of a world, with their default values"
     limits = report["limits"].items()
-    rows = [(name, number(value) if value else "256, or 2 an agent") for name, value in limits]
-    say_lines([TextTable(rows)])
-
-
-def _show(domain: Mapping[str, Json]) -> None:
-    say(f"domain {domain['name']} {domain['version']}")
-    say()
-    for name, kind in domain["kinds"].items():
-        say(f"  {name}" + (f" - {kind['summary']}" if kind["summary"] else ""))
-        say_lines([TextTable(_fields(kind["payload"]), indent="      ")])
-        if kind["discloses"]:
-            say(f"      discloses: {kind['discloses']}")
-        say()
+    yield TextTable([(k, number(value) if value else "256, or 2 an agent") for k, value in limits])
 
 
 def _fields(schema: Mapping[str, Json]) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from placet.cli.command_table import APPLICATION, CommandGroup
-from placet.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
+from placet.cli.terminal import CommandError, Result, show_help_alone, with_json
 from placet.plugins.domains import domain_names
 from placet.stores.files import write_whole
 
@@ -40,6 +40,7 @@ def begin(context: typer.Context) -> None:
 
 
 @new.command()
+@with_json
 def domain(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name of the domain, such as garden.")
@@ -48,9 +49,7 @@ def domain(
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder of the new files.", show_default="placet-NAME"),
     ] = None,
-    *,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Write a small domain: a module, its tests, a scenario and a pyproject.toml.
 
     No file is overwritten, and nothing is installed.
@@ -63,16 +62,15 @@ def domain(
     made = {folder / Template(path).substitute(words): text for path, text in _filled(words)}
     _write(folder, made)
     spec = f"{name}:{class_name}"
-    if as_json:
-        paths = [str(path) for path in made]
-        say_json({"folder": str(folder), "files": paths, "domain": spec})
-        return
-    say(f"The domain {name} is in {folder}. Next:")
-    say(f"  cd {quote(str(folder))}")
-    say("  pip install -e '.[test]'")
-    say("  python -m pytest")
-    say(f"  placet gate --domain {spec}")
-    say("  placet run scenario.toml")
+    lines = (
+        f"The domain {name} is in {folder}. Next:",
+        f"  cd {quote(str(folder))}",
+        "  pip install -e '.[test]'",
+        "  python -m pytest",
+        f"  placet gate --domain {spec}",
+        "  placet run scenario.toml",
+    )
+    return Result({"folder": str(folder), "files": [*map(str, made)], "domain": spec}, lines)
 
 
 def _check_name(name: str) -> None:

@@ -7,18 +7,18 @@ import typer
 
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
-    AsJson,
     CommandError,
+    Result,
     StoreArgument,
     is_text,
     number,
     pluralize,
-    say,
-    say_json,
+    with_json,
 )
 from placet.stores.reading import log_to_read
 
 
+@with_json
 def pack(
     store: StoreArgument,
     file: Annotated[
@@ -28,9 +28,7 @@ def pack(
         int | None,
         typer.Option("--from", min=0, metavar="SEQ", help="Leave out the records before this seq."),
     ] = None,
-    *,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Pack a whole log into one file.
 
     The file has a description (world, rules, settings), the snapshot of a compacted log, and a
@@ -44,13 +42,10 @@ def pack(
     from placet.history.pack import pack as pack_log  # noqa: PLC0415  # and pydantic with it
 
     done = pack_log(with_bar(log_to_read(store), "pack"), Path(file), from_seq=from_seq)
-    if as_json:
-        name = file if is_text(file) else ascii(file)[1:-1]
-        say_json({"file": name, "bytes": done.size_bytes, "about": done.about})
-        return
-    about = done.about
-    say(
+    name, about = file if is_text(file) else ascii(file)[1:-1], done.about
+    line = (
         f"{file}: {pluralize(about['records'], 'record')} of world {about['world']}, seq "
         f"{about['after_seq']} to {about['seq']}, digest {about['state_digest']}, "
         f"{number(done.size_bytes / 1e3)} kB"
     )
+    return Result({"file": name, "bytes": done.size_bytes, "about": about}, [line])

@@ -5,16 +5,14 @@ import os
 import signal
 import sys
 import webbrowser
-from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from placet.actors.ports import EventLog
-from placet.cli.domains import AgainBy
+from placet.cli.domains import AgainBy, again_by
 from placet.cli.terminal import AsJson, CommandError, StoreArgument, notify, say_json
-from placet.plugins.domains import remake
 from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import Header
@@ -41,7 +39,7 @@ def play(
         typer.Option(metavar="FILE", help="Token file; `placet token new` makes its entries."),
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    domain: Annotated[list[str] | None, AgainBy] = None,
+    domain: AgainBy = None,
     control: Annotated[bool, typer.Option(hidden=True)] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -65,7 +63,7 @@ def play(
         raise CommandError(f"{store} is empty: there is no world in it to play")
     serve = ServeConfig(host=host, port=port, tokens=tokens)
     credentials, token = _credentials(serve)
-    source = Source(log, partial(remake, given=domain or ()), store, domain or ())
+    source = Source(log, again_by(domain), store, domain or ())
     controls = _controls() if control else None
     app = build_play_app(_world_of(log), source, serve, credentials, controls)
     listening = listen(serve)

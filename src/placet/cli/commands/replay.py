@@ -1,19 +1,13 @@
 """`placet replay`: fold a log, and show the world as it was at a seq."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
 import typer
 
 from placet.cli.progress import with_bar
-from placet.cli.terminal import (
-    AsJson,
-    CommandError,
-    StoreArgument,
-    say,
-    say_json,
-)
+from placet.cli.terminal import CommandError, Result, StoreArgument, with_json
 from placet.history.reader import fold
 from placet.kernel.state.tree import State, WorldState
 from placet.runtime.state_path import state_at
@@ -23,6 +17,7 @@ from placet.stores.reading import log_to_read
 _NAMES_SHOWN: Final = 8
 
 
+@with_json
 def replay(
     store: StoreArgument,
     to_seq: Annotated[
@@ -39,9 +34,7 @@ def replay(
             "/ shows all.",
         ),
     ] = None,
-    *,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Fold a log into the world at a seq.
 
     The recorded changes are applied; no rule and no effect is executed.
@@ -50,15 +43,16 @@ def replay(
     report: dict[str, Json] = {"seq": past.ledger.seq, "digest": past.state.digest().hex()}
     if path is not None:
         report["state"] = _state_at(past.state, path, past.ledger.seq)
-    if as_json:
-        say_json(report)
-        return
-    say(f"seq     {report['seq']}")
-    say(f"digest  {report['digest']}")
+    return Result(report, _lines(report, path))
+
+
+def _lines(report: Mapping[str, Json], path: str | None) -> Iterator[str]:
+    yield f"seq     {report['seq']}"
+    yield f"digest  {report['digest']}"
     if path is not None:
-        say(f"state   {path.strip('/') or '/'}")
+        yield f"state   {path.strip('/') or '/'}"
         for line in json.dumps(report["state"], indent=2, ensure_ascii=False).splitlines():
-            say(f"  {line}")
+            yield f"  {line}"
 
 
 def _state_at(state: State, path: str, seq: int) -> Json:

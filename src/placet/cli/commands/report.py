@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from placet.cli.progress import with_bar
-from placet.cli.terminal import AsJson, say, say_json
+from placet.cli.terminal import Result, with_json
 from placet.stores.reading import log_to_read
 
 
+@with_json
 def report(
     source: Annotated[str, typer.Argument(metavar="STORE", help="A log, or a study's folder.")],
     to: Annotated[
@@ -23,8 +24,7 @@ def report(
         typer.Option(metavar="DIR", help="Collected rows. Default: STORE.collected, if any."),
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Write a page about a run or a study.
 
     Rates, refusals by code, fairness, state, effects and cost of a run; the outcomes of a study
@@ -37,9 +37,6 @@ def report(
     chosen = source if is_study else with_bar(log_to_read(source), "report")
     path = written(chosen, to, collected=collected)
     size = path.stat().st_size
-    if as_json:
-        say_json({"path": str(path), "bytes": size})
-    else:
-        say(f"{path}: {size / 1000:.0f} kB")
     if open_it:
         webbrowser.open(Path(path).resolve().as_uri())
+    return Result({"path": str(path), "bytes": size}, [f"{path}: {size / 1000:.0f} kB"])

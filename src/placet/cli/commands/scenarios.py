@@ -1,9 +1,10 @@
 """`placet scenarios`: the bundled scenarios."""
 
-from placet.cli.terminal import AsJson, TextTable, number, say_json, say_lines
+from placet.cli.terminal import Result, TextTable, number, with_json
 
 
-def scenarios(*, as_json: AsJson = False) -> None:
+@with_json
+def scenarios() -> Result:
     """List the bundled scenarios.
 
     `placet run NAME` runs one; a scenario of your own is a TOML file with the same keys.
@@ -12,28 +13,20 @@ def scenarios(*, as_json: AsJson = False) -> None:
     from placet.scenarios import Scenario, bundled  # noqa: PLC0415  # see above
 
     loaded = [Scenario.load(name) for name in bundled()]
-    if as_json:
-        say_json(
-            [
-                {
-                    "name": scenario.name,
-                    "title": scenario.title,
-                    "domain": scenario.domain,
-                    "agents": scenario.agents_count,
-                    "ticks": scenario.ticks,
-                    "clock": scenario.clock,
-                }
-                for scenario in loaded
-            ]
-        )
-        return
+    value = [
+        {
+            "name": scenario.name,
+            "title": scenario.title,
+            "domain": scenario.domain,
+            "agents": scenario.agents_count,
+            "ticks": scenario.ticks,
+            "clock": scenario.clock,
+        }
+        for scenario in loaded
+    ]
     rows = [
         (s.name, s.domain, number(s.agents_count), number(s.ticks), s.title or "-") for s in loaded
     ]
-    say_lines(
-        [
-            TextTable(rows, ("scenario", "domain", "agents", "ticks", "title"), indent=""),
-            "",
-            "To run one: placet run town. Every key of a scenario: docs/reference/scenarios.md",
-        ]
-    )
+    table = TextTable(rows, ("scenario", "domain", "agents", "ticks", "title"), indent="")
+    hint = "To run one: placet run town. Every key of a scenario: docs/reference/scenarios.md"
+    return Result(value, [table, "", hint])

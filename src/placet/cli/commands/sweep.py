@@ -7,19 +7,19 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
+from msgspec import Raw
 
 from placet.cli import completion
 from placet.cli.progress import progress_bar
 from placet.cli.signals import Terminated, terminated_as_interrupted
 from placet.cli.terminal import (
-    AsJson,
     Line,
+    Result,
     TextTable,
     complain,
     pluralize,
-    say_json_text,
-    say_lines,
     shorten,
+    with_json,
 )
 from placet.schemas.codec import Json
 from placet.schemas.printable import printable
@@ -110,6 +110,7 @@ _SETTINGS_SHOWN: Final = 20
 _LONG: Final = 1e4
 
 
+@with_json
 def sweep(
     scenario: _Scenarios,
     *,
@@ -127,8 +128,7 @@ def sweep(
     on: _On = "here",
     ray_address: _RayAddress = None,
     ship: _Ship = None,
-    as_json: AsJson = False,
-) -> int:
+) -> Result:
     """Run scenarios under many settings and seeds.
 
     All combinations are run into a folder, which gets a row for each finished run. Killed anywhere
@@ -172,19 +172,11 @@ def sweep(
                 results = sweep_here(plan, own_pools(plan, jobs, timeout), arguments)
     except KeyboardInterrupt as stop:
         complain(f"stopped; what is finished is kept in {to}. Run the same command to go on")
-        return Terminated.exit_code if isinstance(stop, Terminated) else 130
-    return _print_results(results, to, as_json=as_json)
-
-
-def _print_results(results: "Results", to: Path, *, as_json: bool) -> int:
-    """Print the results, and return the exit code."""
-    if as_json:
-        answer = {"study": str(to), "runs": len(results), "rows": results.rows}
-        # By `json`, which writes the NaN of an outcome: JSON lacks it, and another writes null.
-        say_json_text(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
-    else:
-        say_lines(_lines(results, to))
-    return 1 if results.failed else 0
+        raise typer.Exit(Terminated.exit_code if isinstance(stop, Terminated) else 130) from None
+    value = {"study": str(to), "runs": len(results), "rows": results.rows}
+    # By `json`, which writes the NaN of an outcome: JSON lacks it, and another writes null.
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return Result(Raw(text.encode()), _lines(results, to), not results.failed)
 
 
 def _cell(value: Json) -> str:

@@ -1,18 +1,12 @@
 """`placet token`: make the tokens of the HTTP API."""
 
+from collections.abc import Iterator
 from typing import Annotated, Final
 
 import typer
 
 from placet.cli.command_table import APPLICATION, CommandGroup
-from placet.cli.terminal import (
-    AsJson,
-    CommandError,
-    notify,
-    say_json,
-    say_lines,
-    show_help_alone,
-)
+from placet.cli.terminal import CommandError, Result, notify, show_help_alone, with_json
 from placet.schemas.identity import OPERATOR, RESERVED_IDS
 from placet.server.credentials import Credentials, KnownToken, entry_text, hash_of, new_token
 
@@ -26,6 +20,7 @@ def tokens(context: typer.Context) -> None:
 
 
 @token.command()
+@with_json
 def new(
     agent: Annotated[
         str | None,
@@ -34,9 +29,7 @@ def new(
     operator: Annotated[
         bool, typer.Option("--operator", help="A token for the operator, who may do everything.")
     ] = False,
-    *,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Make a token.
 
     Its entry for the token file is on stdout, the token itself on stderr; it is not kept:
@@ -49,8 +42,10 @@ def new(
     made = new_token()
     known = KnownToken(OPERATOR if agent is None else agent, hash_of(made))
     Credentials([known])  # refuses what is no name
-    if as_json:
-        say_json({"token": made, "submitter": known.submitter, "sha256": known.sha256})
-        return
-    say_lines(entry_text(known).split("\n"))
+    value = {"token": made, "submitter": known.submitter, "sha256": known.sha256}
+    return Result(value, _lines(known, made))
+
+
+def _lines(known: KnownToken, made: str) -> Iterator[str]:
+    yield from entry_text(known).split("\n")
     notify(f"the token of {known.submitter}, shown only once: {made}")

@@ -8,16 +8,15 @@ import typer
 
 from placet.cli.progress import progress_bar, with_bar
 from placet.cli.terminal import (
-    AsJson,
     Line,
+    Result,
     StoreArgument,
     TextTable,
     notify,
     number,
     pluralize,
     rounded_line,
-    say_json,
-    say_lines,
+    with_json,
 )
 from placet.stores.reading import log_to_read
 
@@ -31,6 +30,7 @@ _BATCHES_SHOWN: Final = 12
 _MINUTE_S: Final = 60
 
 
+@with_json
 def turning_point(
     store: StoreArgument,
     *,
@@ -56,8 +56,7 @@ def turning_point(
         typer.Option("--blame", help="Find the tick's batches without which the run does not tip."),
     ] = False,
     jobs: Annotated[int, typer.Option(min=1, metavar="J", help="Worker processes.")] = 1,
-    as_json: AsJson = False,
-) -> int:
+) -> Result:
     """Find the tick at which a run's outcome became likely.
 
     The run is continued from many of its ticks with other seeds. The turning point is the first
@@ -80,11 +79,7 @@ def turning_point(
             on_cost=bar.begin,
             on_progress=bar.advance,
         )
-    if as_json:
-        say_json(turn.as_dict())
-    else:
-        say_lines(_lines(store, turn))
-    return 1 if turn.tick is None else 0
+    return Result(turn.as_dict, _lines(store, turn), turn.tick is not None)
 
 
 class _Bar:

@@ -1,7 +1,6 @@
 """`placet verify`: check the chain and the digests of a log, and re-execute its decisions."""
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
@@ -9,22 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from placet.actors.ports import EventLog
-from placet.cli.domains import AgainBy
+from placet.cli.domains import AgainBy, again_by
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
-    AsJson,
     ColoredLine,
     CommandError,
     Line,
+    Result,
     StoreArgument,
     TextTable,
     pluralize,
-    say_json,
-    say_lines,
     text_or_json,
+    with_json,
 )
 from placet.history.reader import IntegrityReport, check_integrity
-from placet.plugins.domains import remake
 from placet.schemas.codec import Json
 from placet.stores.anchors import check_anchors, find_head, is_continued, is_head, read_anchors
 from placet.stores.reading import log_to_read
@@ -37,9 +34,10 @@ if TYPE_CHECKING:
 _SHOWN: Final = ("part", "recorded", "decided", "rule")
 
 
+@with_json
 def verify(
     store: StoreArgument,
-    domain: Annotated[list[str] | None, AgainBy] = None,
+    domain: AgainBy = None,
     *,
     replay_only: Annotated[
         bool, typer.Option("--replay-only", help="Check chain and digests only; run no rule.")
@@ -65,8 +63,7 @@ def verify(
             "every anchor of its world.",
         ),
     ] = None,
-    as_json: AsJson = False,
-) -> int:
+) -> Result:
     """Verify a log's chain, digests and decisions.
 
     Every decision is re-executed by the same rules, with the settings in the log, and must have the
@@ -82,13 +79,9 @@ def verify(
         integrity = check_integrity(with_bar(log_to_read(store), "verify"))
         report, verification = integrity.as_dict(), None
     else:
-        from placet.history.verify_log import (  # noqa: PLC0415  # it imports pydantic
-            verify_log,
-        )
+        from placet.history.verify_log import verify_log  # noqa: PLC0415  # and pydantic with it
 
-        verification = verify_log(
-            with_bar(log_to_read(store), "verify"), partial(remake, given=domain or ())
-        )
+        verification = verify_log(with_bar(log_to_read(store), "verify"), again_by(domain))
         integrity, report = verification.integrity, verification.as_dict()
         if domain:
             _require_verified(store, verification)
@@ -101,11 +94,7 @@ def verify(
     lines += [] if verification is None else _verification_lines(verification)
     lines += _salvage(store, integrity, salvage, report)
     lines += found if is_whole else []
-    if as_json:
-        say_json(report)
-    else:
-        say_lines(lines)
-    return 0 if report["ok"] else 1
+    return Result(report, lines, report["ok"])
 
 
 def lines_of(store: str, verification: "Verification") -> list[Line]:
