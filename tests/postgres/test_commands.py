@@ -137,7 +137,7 @@ async def test_a_separate_process_takes_a_snapshot_on_the_server(url):
 
 
 async def test_a_snapshot_stored_in_parts_is_whole_or_absent(url, monkeypatch):
-    monkeypatch.setattr("placet.stores.snapshots.postgres.PART_BYTES", 100)
+    monkeypatch.setattr("placet.stores.postgres.snapshots.PART_BYTES", 100)
     await world_of_adds(url, 5)
     log = open_event_log(url)
     files = snapshots_of(log)

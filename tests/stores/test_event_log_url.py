@@ -1,6 +1,7 @@
 """A store name opens its store, or is refused with the valid forms."""
 
 import os
+import sys
 from urllib.parse import quote
 
 import pytest
@@ -79,7 +80,8 @@ def test_a_log_in_memory_has_the_bound_of_its_world():
         ("town", "no URL, and no path of a log"),
         ("a\0b", "no URL, and no path of a log"),
         ("a\0.db", "holds a NUL"),
-        ("redis://host", "there is no store 'redis'"),
+        ("redis://host", "there is no store 'redis'; there are memory, sqlite, pack, postgresql"),
+        ("sqlit:///a.db", "there is no store 'sqlit'; did you mean 'sqlite'?"),
         ("memory://x", "memory:// takes nothing more, got 'x'"),
         ("sqlite://a.db", "did you mean sqlite:///a.db?"),
         ("sqlite:///", "the path is empty"),
@@ -99,3 +101,63 @@ def test_an_unknown_store_name_is_refused_with_the_valid_forms(name, came):
 def test_an_unknown_level_is_refused_with_the_valid_ones():
     with pytest.raises(StoreError, match="one of full, normal, off, got 'extra'"):
         open_event_log("sqlite:///a.db?synchronous=extra")
+
+
+MODULE = """
+from placet.stores.memory import MemoryEventLog
+
+def opened(url, limits):
+    log = MemoryEventLog(log_bytes_max=limits.log_bytes_max)
+    log.url, log.durability = url, "normal"
+    return log
+
+def number(url, limits):
+    return 1
+"""
+ENTRIES = """[placet.stores]
+shelf = shelf_store:opened
+sqlite = shelf_store:number
+lost = nothing_of_this_name:opened
+gone = shelf_store:gone
+number = shelf_store:number
+"""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    (tmp_path / "shelf_store.py").write_text(MODULE)
+    info = tmp_path / "shelf-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shelf\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(ENTRIES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    sys.modules.pop("shelf_store", None)
+
+
+def test_a_distribution_adds_a_store(installed):
+    log = open_event_log("shelf://a/b?c=1", Limits(log_bytes_max=3))
+    assert (log.url, log.durability) == ("shelf://a/b?c=1", "normal")
+    with pytest.raises(StoreError, match="allows 3 bytes"):
+        log.append(LogGroup(0, 0, 1, [b"1234"]), log.open())
+
+
+def test_a_distribution_replaces_no_built_in_store(installed):
+    assert open_event_log("sqlite:///a.db").durability == "full"
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("shelve://x", "there is no store 'shelve'; did you mean 'shelf'?"),
+        ("lost://x", "'lost' of shelf (nothing_of_this_name:opened) cannot be loaded: No module"),
+        ("gone://x", "'gone' of shelf (shelf_store:gone) cannot be loaded: shelf_store has no"),
+        ("number://x", "expected an EventLog from 'number' of shelf (shelf_store:number), got "),
+        ("number://x", "got 'int' without durability, is_blocking, url, open, append, check_"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_is_refused(installed, url, why):
+    with pytest.raises(StoreError) as caught:
+        open_event_log(url)
+    assert why in str(caught.value)
+    assert caught.value.store == url

@@ -11,6 +11,7 @@ from placet.schemas.effect import Effect
 from placet.schemas.log.record import LogGroup, LogStart
 
 
+@runtime_checkable
 class EventLog(Protocol):
     """A durable, ordered log of record groups, with one writer.
 

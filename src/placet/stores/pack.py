@@ -4,7 +4,7 @@ It is read as a whole, once, and its checksum is verified before any record is r
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 from placet.schemas.errors import StoreError
 from placet.schemas.log.pack import PACK_MAGIC, Pack, decode_pack
 from placet.schemas.log.record import LogGroup, LogStart, decode_record
+from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot
 from placet.stores.files import quoted, unquoted
 
 _URL: Final = "pack:///"
@@ -67,6 +68,11 @@ class PackEventLog:
                 f"{error}",
                 store=self.url,
             ) from error
+
+    @property
+    def snapshots(self) -> "PackedSnapshots":
+        """The snapshots in the pack."""
+        return PackedSnapshots(self)
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield `(ordinal, record)` pairs in order, from ordinal `from_record` on."""
@@ -134,6 +140,55 @@ class PackEventLog:
             f"placet fork {quote(str(self._path))} NEW.db",
             store=self.url,
         )
+
+
+class PackedSnapshots:
+    """The snapshots in a packed log; read-only.
+
+    Attributes:
+        where: URL of the pack, for messages.
+    """
+
+    def __init__(self, log: PackEventLog) -> None:
+        self.where = log.url
+        self._log = log
+
+    def places(self) -> list[SnapshotPosition]:
+        """Return the positions of all snapshots, newest first.
+
+        Raises:
+            OSError: A snapshot in the pack cannot be decoded.
+        """
+        return sorted(self._found(), reverse=True)
+
+    def read(self, place: SnapshotPosition) -> Snapshot:
+        """Return the snapshot at a position; raise `KeyError` if the pack has none there."""
+        return self._found()[place]
+
+    def write(self, snapshot: Snapshot) -> int:
+        """Raise: a packed log is read-only.
+
+        Raises:
+            OSError: Always.
+        """
+        raise OSError(f"record {snapshot.records}: a packed log is read-only")
+
+    def remove(self, places: Iterable[SnapshotPosition]) -> None:
+        """Raise: a packed log is read-only.
+
+        Raises:
+            OSError: Always.
+        """
+        raise OSError(f"{len(list(places))} of them: a packed log is read-only")
+
+    def _found(self) -> dict[SnapshotPosition, Snapshot]:
+        try:
+            snapshots = [decode_snapshot(data) for data in self._log.pack.snapshots]
+        except ValueError as error:  # whoever wrote the pack gave it a sound checksum all the same
+            raise OSError(f"a snapshot in the pack cannot be read: {error}") from error
+        return {
+            SnapshotPosition(snapshot.records, snapshot.seq): snapshot for snapshot in snapshots
+        }
 
 
 def pack_at(store: str) -> PackEventLog | None:

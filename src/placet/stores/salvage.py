@@ -11,7 +11,7 @@ from placet.actors.ports import EventLog
 from placet.kernel.log.replay import Replayer
 from placet.schemas.errors import LogFormatError, StoreError
 from placet.schemas.log.record import LogGroup
-from placet.stores.url import whereabouts_of
+from placet.stores.url import file_of
 
 _GROUP_RECORDS = 256
 
@@ -50,7 +50,7 @@ def salvage(log: EventLog, into: EventLog) -> Salvage:
             "restore the file from a copy",
             store=log.url,
         )
-    path = whereabouts_of(into)
+    path = file_of(into)
     if path is None or path.exists():
         return _copy(log, into)
     from placet.stores.sqlite.file import whole_log  # noqa: PLC0415  # few logs are damaged

@@ -30,6 +30,8 @@ from placet.stores.postgres.address import PostgresAddress
 from placet.stores.postgres.errors import is_lost, postgres_faults
 from placet.stores.postgres.fence import PostgresFence, connect
 from placet.stores.postgres.layout import Layout
+from placet.stores.postgres.notify import PostgresChangeFeed
+from placet.stores.postgres.snapshots import SnapshotRows
 from placet.stores.rows import Row, Tail, damaged, read_rows, row_of
 
 DURABILITY_OF: Final = {
@@ -76,6 +78,24 @@ class PostgresEventLog:
         self._tail = Tail()
         self._idle: list[Connection[TupleRow]] = []
         finalize(self, _close_all, self._idle)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables that another process needs besides `url` to open the log."""
+        return self.address.environment
+
+    @property
+    def snapshots(self) -> SnapshotRows:
+        """The snapshots of the log, in a table beside it."""
+        return SnapshotRows(self.address)
+
+    def subscribe(self) -> PostgresChangeFeed:
+        """Subscribe to notifications of appends.
+
+        Raises:
+            StoreError: The server cannot be reached.
+        """
+        return PostgresChangeFeed(self.address)
 
     def open(self, *, take_over: bool = False) -> int:
         """Create missing tables, become the writer, and return the new epoch.

@@ -13,8 +13,7 @@ from typing import Final, Protocol
 from placet.actors.ports import EventLog
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
 from placet.stores.files import Disk, FileOperations, behind_link, is_draft, whole_file
-from placet.stores.pack import PackEventLog
-from placet.stores.url import postgres_address_of, whereabouts_of
+from placet.stores.url import whereabouts_of
 
 _NAME: Final = pattern(r"(\d{12,19})-(\d{12,19})\.snapshot")
 _UNFINISHED: Final = ".tmp"
@@ -129,19 +128,16 @@ class SnapshotFiles:
 
 
 def snapshots_of(log: EventLog) -> SnapshotStore | None:
-    """Return the snapshot store that belongs to a log; None for a log in memory."""
-    address = postgres_address_of(log)
-    if address is not None:
-        # The driver is an extra, and whoever has such a log has it.
-        from placet.stores.snapshots.postgres import SnapshotRows  # noqa: PLC0415
+    """Return the snapshot store that belongs to a log; None for a log in memory.
 
-        return SnapshotRows(address)
-    if isinstance(log, PackEventLog):
-        from placet.stores.snapshots.packed import PackedSnapshots  # noqa: PLC0415  # few are
-
-        return PackedSnapshots(log)
+    Snapshots of a log in a file are in a folder beside it; another log has its own store of them,
+    or none.
+    """
     path = whereabouts_of(log)
-    return None if path is None else files_beside(path)
+    if path is not None:
+        return files_beside(path)
+    snapshots: SnapshotStore | None = getattr(log, "snapshots", None)
+    return snapshots
 
 
 def files_beside(path: Path) -> SnapshotFiles:

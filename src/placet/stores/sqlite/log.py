@@ -74,6 +74,12 @@ class SqliteEventLog:
         self._heartbeat = Heartbeat(self.file)
         finalize(self, self._heartbeat.end)  # a handle that is dropped writes nothing more
 
+    @property
+    def lasting_url(self) -> str:
+        """URL of the log with the absolute path of its file, for another process."""
+        _, mark, options = self.url.partition("?")
+        return f"sqlite:///{quoted(self.file)}{mark}{options}"
+
     def open(self, *, take_over: bool = False) -> int:
         """Create the file if it does not exist, become the writer, and return the new epoch.
 
