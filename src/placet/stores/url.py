@@ -114,7 +114,7 @@ def _open_memory(url: str, limits: Limits) -> MemoryEventLog:
     return MemoryEventLog(log_bytes_max=limits.log_bytes_max)
 
 
-def _open_sqlite(url: str, _: Limits) -> "SqliteEventLog":
+def _open_sqlite(url: str, _limits: Limits) -> "SqliteEventLog":
     rest = url.removeprefix("sqlite://")
     path, _, query = rest.partition("?")
     if not path.startswith("/"):
@@ -126,11 +126,11 @@ def _open_sqlite(url: str, _: Limits) -> "SqliteEventLog":
     return _sqlite_at(url, unquoted(path[1:]), synchronous)
 
 
-def _open_pack(url: str, _: Limits) -> PackEventLog:
+def _open_pack(url: str, _limits: Limits) -> PackEventLog:
     return PackEventLog(Path(unquoted(url.removeprefix("pack:///"))))
 
 
-def _open_postgres(url: str, _: Limits) -> EventLog:
+def _open_postgres(url: str, _limits: Limits) -> EventLog:
     address = address_of(url)
     try:
         from placet.stores.postgres.log import PostgresEventLog  # noqa: PLC0415  # extra
