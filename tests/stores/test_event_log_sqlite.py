@@ -307,7 +307,7 @@ def test_an_interrupted_append_counts_as_failed(log, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("placet.stores.sqlite.layout.insert_group", interrupt)
+        patch.setattr(layout.SqliteTables, "insert_group", interrupt)
         with pytest.raises(KeyboardInterrupt):
             log.append(LogGroup(4, 2, 3, [b"e"]), 1)
     assert "was interrupted" in error_of(log.append, LogGroup(4, 2, 3, [b"e"]), 1)
@@ -414,8 +414,8 @@ def test_a_group_appended_between_a_page_and_the_end_check_is_read(log, monkeypa
         log.append(LogGroup(4, 2, 3, [b"e"]), 1)
         return require_end(*arguments)
 
-    require_end = layout.require_end
-    monkeypatch.setattr(layout, "require_end", append_first)
+    require_end = layout.SqliteTables._require_end
+    monkeypatch.setattr(layout.SqliteTables, "_require_end", append_first)
     assert [ordinal for ordinal, _ in log.read()] == [0, 1, 2, 3, 4]
 
 
@@ -537,7 +537,7 @@ def test_a_group_lost_at_the_end_is_detected(log, path, statement, expected):
 def test_a_corrupt_index_is_detected(log, path):
     log.close()
     with closing(sqlite3.connect(path)) as connection:
-        _, group = layout._rows(connection, 0)
+        _, group = layout.SqliteTables("here")._rows(connection, 0)
     head, blob = (2, 2, 2, 9, 160), group[-1]
     crc32 = log_rows._checksum(head, blob)
     # The row is sound by itself, and belongs to other seqs than those the index has it at.
@@ -547,7 +547,7 @@ def test_a_corrupt_index_is_detected(log, path):
 
 
 def test_a_table_that_hides_a_group_is_detected(log, path, monkeypatch):
-    monkeypatch.setattr(layout, "_rows", lambda *_: [])
+    monkeypatch.setattr(layout.SqliteTables, "_rows", lambda *_: [])
     assert "record 0 cannot be found" in error_of(read_all, path)
 
 
@@ -604,6 +604,6 @@ def test_a_log_that_is_made_while_another_process_looks_is_not_another_programs(
 
     sqlite3.connect(path).close()
     connection = sqlite3.connect(path, factory=Late, isolation_level=None)
-    assert layout.is_placet_log(connection, "here") is False
+    assert layout.SqliteTables("here").is_placet_log(connection) is False
     connection.close()
     maker.close()

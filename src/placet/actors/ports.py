@@ -1,6 +1,6 @@
 """The ports of this layer: the outside parts that an actor needs, each a small protocol.
 
-Adapters live in `runtime/`; a fake is thirty lines.
+Adapters are in `stores` and `runtime`; a fake is thirty lines.
 """
 
 from collections.abc import Awaitable, Callable, Iterator

@@ -12,49 +12,48 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Final
 from weakref import finalize
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup, LogStart
+from placet.schemas.log.record import LogGroup
 from placet.stores.append_rules import (
     NoWorldError,
     in_use,
     require_epoch,
     require_follows,
-    require_writer,
 )
 from placet.stores.files import behind_link, quoted, whole_file
+from placet.stores.log_tables import TableEventLog
 from placet.stores.rows import Row, Tail, read_rows
-from placet.stores.sqlite import layout
 from placet.stores.sqlite.errors import sqlite_faults
 from placet.stores.sqlite.file import connect_bare, is_bare, leave_wal
 from placet.stores.sqlite.heartbeat import Heartbeat, Writer
+from placet.stores.sqlite.layout import (
+    SqliteTables,
+    create_file,
+    create_tables,
+    transaction,
+    write_check,
+)
 from placet.stores.sqlite.wal import damage_of
 
 SYNCHRONOUS_LEVELS: Final = ("full", "normal", "off")
 LOCK_SECONDS_MAX: Final = 5.0
 
 
-class SqliteEventLog:
+class SqliteEventLog(TableEventLog):
     """An `EventLog` in a SQLite file; a handle whose `open` was not called is a reader.
-
-    `append` and `close` may be called from different threads; they wait for each other.
 
     Attributes:
         durability: `full` survives a power loss; `normal` survives a crash of the process, and may
             lose the last groups with the power; `off` leaves even their order to the system.
-        is_blocking: True.
-        url: URL of the log, as it was passed.
         file: Absolute path of the file, with links resolved when the handle was created.
     """
 
     def __init__(self, path: str | Path, *, synchronous: str = "full") -> None:
         level = synchronous.lower()
-        self.durability = level
-        self.is_blocking = True
-        self.url = f"sqlite:///{quoted(path)}"
+        super().__init__(f"sqlite:///{quoted(path)}", level)
         if level not in SYNCHRONOUS_LEVELS:
             raise StoreError(
                 f"cannot use {self.url}: synchronous must be one of "
@@ -65,12 +64,11 @@ class SqliteEventLog:
             self.url += f"?synchronous={level}"
         self._path = Path(path).absolute()
         self.file = behind_link(self._path)
-        self._lock = Lock()
+        self._tables: SqliteTables = SqliteTables(self.url)
         self._connection: sqlite3.Connection | None = None
-        self._epoch: int | None = None
-        self._failure: str | None = None
-        self._tail = Tail()
+        """The writer's connection; None iff `_epoch` is None."""
         self._is_wal_sound = False
+        """True once this handle has checked the `-wal` file; a live writer keeps it sound."""
         self._heartbeat = Heartbeat(self.file)
         finalize(self, self._heartbeat.end)  # a handle that is dropped writes nothing more
 
@@ -79,60 +77,6 @@ class SqliteEventLog:
         """URL of the log with the absolute path of its file, for another process."""
         _, mark, options = self.url.partition("?")
         return f"sqlite:///{quoted(self.file)}{mark}{options}"
-
-    def open(self, *, take_over: bool = False) -> int:
-        """Create the file if it does not exist, become the writer, and return the new epoch.
-
-        Args:
-            take_over: Become the writer even if another process writes the log at present.
-
-        Raises:
-            InUseError: Another process writes the log.
-            StoreError: The file cannot be made or written, or is not a placet log of a version
-                that this release knows.
-        """
-        with self._lock:
-            self._release()
-            with sqlite_faults("open", self.url):
-                self._require_place()
-                dead = None if take_over else self._require_no_writer()
-                if not self.file.exists():
-                    self._create()
-                connection = self._connect("rw")
-                try:
-                    self._epoch, self._tail = self._take_fence(connection, dead, take_over)
-                except BaseException:
-                    self._heartbeat.end()
-                    connection.close()
-                    raise
-            self._connection = connection
-            self._failure = None
-            return self._epoch
-
-    def append(self, group: LogGroup, epoch: int) -> None:
-        """Append a group, completely or not at all; it is durable at the log's level on return.
-
-        Raises:
-            StoreError: The disk refused, the group does not follow the last one, `epoch` is no
-                longer the latest, or an append has failed before: nothing follows a failure.
-        """
-        with self._lock:
-            connection = self._writer(epoch)
-            with self._writing(f"append record {group.first_record} to"):
-                self._tail = self._write(connection, group, epoch)
-
-    def check_writable(self, epoch: int) -> None:
-        """Check, by a durable write that changes no record, that a group could be appended now.
-
-        Raises:
-            StoreError: The store cannot be written, `epoch` is not the latest, or an append or a
-                check has failed before.
-        """
-        with self._lock:
-            connection = self._writer(epoch)
-            with self._writing("write"), layout.transaction(connection):
-                require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
-                layout.write_check(connection)
 
     def begin(self, group: LogGroup, epoch: int) -> None:
         """Append the first group of a log that starts at a later record than 0.
@@ -143,22 +87,19 @@ class SqliteEventLog:
             StoreError: As for `append`, or the log is not empty.
         """
         with self._lock:
-            connection = self._writer(epoch)
-            with (
-                sqlite_faults(f"begin at record {group.first_record}", self.url),
-                layout.transaction(connection),
-            ):
-                require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
-                empty = layout.tail_of(connection)
+            self._require_writer(epoch)
+            doing = f"begin at record {group.first_record}"
+            with self._transaction(doing, epoch) as connection:
+                empty = self._tables.tail_of(connection)
                 require_follows(
                     group._replace(first_record=0, seq_before=0),
                     count=empty.record_count,
                     seq=empty.seq,
                     store=self.url,
                 )
-                layout.begin_at(connection, group.first_record)
+                self._tables.begin_at(connection, group.first_record)
                 start = Tail(group.first_record, group.seq_before, 0)
-                self._tail = layout.insert_group(connection, group, start)
+                self._tail = self._tables.insert_group(connection, group, start)
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield `(ordinal, record)` pairs in order, from ordinal `from_record` on.
@@ -173,96 +114,29 @@ class SqliteEventLog:
             StoreError: The file is missing, cannot be read, or is damaged; the message names the
                 record from which on nothing can be trusted.
         """
+        # One connection for all pages: to open a file costs more than to read a page of it.
         with closing(self._connect_reader()) as connection:
-            place = self._place_of(connection, from_record)
+            with sqlite_faults("read", self.url):
+                start = self._tables.start_of(connection)
+                place = max(start.record, self._tables.holder_of_record(connection, from_record))
             page = partial(self._page, connection)
             yield from read_rows(page, place, self.start, from_record, self.url)
 
-    def find_seq(self, seq: int) -> int:
-        """Return the ordinal of the first record of the group that reached a seq. O(log n).
-
-        `count()` if no group has reached it.
-
-        Raises:
-            StoreError: The file cannot be read.
-        """
-        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
-            first = layout.holder_of_seq(connection, seq, self.url)
-            return layout.tail_of(connection).record_count if first is None else first
-
-    def start(self) -> LogStart:
-        """Return the position of the log's first record. O(log n).
-
-        Raises:
-            StoreError: The file cannot be read, or a group is lost at its front.
-        """
-        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
-            return layout.start_of(connection, self.url)
-
-    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
-        """Remove the oldest groups, at most `groups_max`, that lie before a record; keep the last.
-
-        The file does not shrink, later rows take the space; `log_file_sqlite.vacuum` shrinks it.
-
-        Returns:
-            Whether more groups could be removed.
-
-        Raises:
-            StoreError: The disk refused, `epoch` is no longer the latest, or an append has failed.
-        """
-        with self._lock:
-            connection = self._writer(epoch)
-            with (
-                sqlite_faults(f"compact before record {before_record} of", self.url),
-                layout.transaction(connection),
-            ):
-                require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
-                return layout.remove_groups(connection, before_record, groups_max)
-
-    def count(self) -> int:
-        """Return the number of records ever appended, compacted ones included.
-
-        Raises:
-            StoreError: The file cannot be read.
-        """
-        return self._known_tail().record_count
-
-    def size_bytes(self) -> int:
-        """Return the bytes of all records ever appended, without SQLite's overhead.
-
-        Raises:
-            StoreError: The file cannot be read.
-        """
-        return self._known_tail().size_bytes
-
-    def close(self) -> None:
-        """Close the file; if no other reader has it open, merge the `-wal` into it.
-
-        Raises:
-            StoreError: The disk failed; acknowledged records are in the file or its `-wal`.
-        """
-        with self._lock:
-            self._release()
-
-    def _writer(self, epoch: int) -> sqlite3.Connection:
-        held = self._epoch if self._connection else None
-        require_writer(epoch, held=held, failure=self._failure, store=self.url)
-        assert self._connection is not None, "require_writer lets no closed log pass"
-        return self._connection
-
-    @contextmanager
-    def _writing(self, doing: str) -> Iterator[None]:
-        """Note a failure of the block, after which this handle writes nothing more."""
-        # Failed until proven durable: so is what an interrupt leaves half done.
-        self._failure = "a write was interrupted"
-        try:
-            with sqlite_faults(doing, self.url):
-                yield
-        except StoreError as error:
-            self._failure = str(error)
-            self._heartbeat.end()
-            raise
-        self._failure = None
+    def _acquire(self, *, take_over: bool) -> tuple[int, Tail]:
+        with sqlite_faults("open", self.url):
+            self._require_place()
+            dead = None if take_over else self._require_no_writer()
+            if not self.file.exists():
+                self._create()
+            connection = self._connect("rw")
+            try:
+                held = self._take_fence(connection, dead, take_over)
+            except BaseException:
+                self._heartbeat.end()
+                connection.close()
+                raise
+        self._connection = connection
+        return held
 
     def _release(self) -> None:
         connection, self._connection = self._connection, None
@@ -272,6 +146,45 @@ class SqliteEventLog:
         with closing(connection), sqlite_faults("close", self.url):
             if self._failure is None:
                 leave_wal(connection)
+
+    def _write(self, group: LogGroup, epoch: int) -> Tail:
+        doing = f"append record {group.first_record} to"
+        with self._ending_heartbeat(), self._transaction(doing, epoch) as connection:
+            tail = self._tables.tail_of(connection)
+            require_follows(group, count=tail.record_count, seq=tail.seq, store=self.url)
+            return self._tables.insert_group(connection, group, tail)
+
+    def _write_check(self, epoch: int) -> None:
+        with self._ending_heartbeat(), self._transaction("write", epoch) as connection:
+            write_check(connection)
+
+    def _remove(self, before_record: int, epoch: int, groups_max: int) -> bool:
+        """Compact. The file does not shrink, later rows take the space; `vacuum` shrinks it."""
+        doing = f"compact before record {before_record} of"
+        with self._transaction(doing, epoch) as connection:
+            return self._tables.remove_groups(connection, before_record, groups_max)
+
+    @contextmanager
+    def _transaction(self, doing: str, epoch: int) -> Iterator[sqlite3.Connection]:
+        """Run a block as a transaction of the latest writer."""
+        assert self._connection is not None, "require_writer refuses a closed log"
+        with sqlite_faults(doing, self.url), transaction(self._connection):
+            require_epoch(epoch, latest=self._tables.epoch_of(self._connection), store=self.url)
+            yield self._connection
+
+    @contextmanager
+    def _ending_heartbeat(self) -> Iterator[None]:
+        """End the heartbeat if the block fails: this handle writes nothing more."""
+        try:
+            yield
+        except StoreError:
+            self._heartbeat.end()
+            raise
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
+            yield connection
 
     def _require_place(self) -> None:
         """Return what SQLite would only call "unable to open database file"."""
@@ -305,7 +218,7 @@ class SqliteEventLog:
             whole_file(self.file, is_new=True, is_lasting=is_lasting) as draft,
             closing(sqlite3.connect(draft, isolation_level=None)) as connection,
         ):
-            layout.create_file(connection)
+            create_file(connection)
 
     def _no_file(self) -> str:
         if self.file.exists():
@@ -352,13 +265,13 @@ class SqliteEventLog:
                 raise kind(f"cannot read {self.url}: {self._no_file()}", store=self.url)
             connection = self._connect("ro")
             try:
-                if not layout.is_placet_log(connection, self.url):
+                if not self._tables.is_placet_log(connection):
                     raise NoWorldError(
                         f"cannot read {self.url}: expected a placet log, got an empty file, which "
                         "a killed process may have left; open it for writing, or give another path",
                         store=self.url,
                     )
-                layout.require_layout(connection, self.url)
+                self._tables.require_layout(connection)
             except BaseException:
                 connection.close()
                 raise
@@ -382,41 +295,22 @@ class SqliteEventLog:
         self, connection: sqlite3.Connection, dead: Writer | None, take_over: bool
     ) -> tuple[int, Tail]:
         # Before the first write, because the file may be somebody else's.
-        layout.is_placet_log(connection, self.url)
+        self._tables.is_placet_log(connection)
         mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         if mode != "wal":
             message = f"cannot open {self.url}: expected a file system that supports SQLite's WAL"
             message += f", got journal mode {mode!r}; use a local disk"
             raise StoreError(message, store=self.url)
         connection.execute(f"PRAGMA synchronous = {self.durability}")
-        with layout.transaction(connection):
-            if not layout.is_placet_log(connection, self.url):
-                layout.create_tables(connection)
-            layout.require_layout(connection, self.url)
+        with transaction(connection):
+            if not self._tables.is_placet_log(connection):
+                create_tables(connection)
+            self._tables.require_layout(connection)
             if not take_over:
                 self._require_no_writer(dead)  # of two that open at once, the second sees the first
             self._heartbeat.begin()
-            return layout.take_epoch(connection), layout.tail_of(connection)
-
-    def _write(self, connection: sqlite3.Connection, group: LogGroup, epoch: int) -> Tail:
-        with layout.transaction(connection):
-            require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
-            tail = layout.tail_of(connection)
-            require_follows(group, count=tail.record_count, seq=tail.seq, store=self.url)
-            return layout.insert_group(connection, group, tail)
-
-    def _known_tail(self) -> Tail:
-        if self._connection is not None:
-            return self._tail
-        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
-            return layout.tail_of(connection)
-
-    def _place_of(self, connection: sqlite3.Connection, record: int) -> int:
-        """Return the first record of the group in which a reading begins."""
-        with sqlite_faults("read", self.url):
-            start = layout.start_of(connection, self.url)
-            return max(start.record, layout.holder_of_record(connection, record))
+            return self._tables.take_epoch(connection), self._tables.tail_of(connection)
 
     def _page(self, connection: sqlite3.Connection, place: int) -> list[Row]:
         with sqlite_faults(f"read on from record {place} of", self.url):
-            return layout.read_page(connection, place, self.url)
+            return self._tables.read_page(connection, place)

@@ -1,0 +1,206 @@
+"""The part of an event log that is the same in every store that may block: the rules of a writer.
+
+A handle is a reader until `open` returns an epoch. One lock orders what a handle writes. The first
+failure of a write ends the handle's right to write, because the outcome of that write is unknown.
+
+`MemoryEventLog` does not derive from this class: an append to memory takes less time than the lock
+and the `with` block here.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup, LogStart
+from placet.stores.append_rules import require_writer
+from placet.stores.rows import Tail
+
+
+class BaseEventLog(ABC):
+    """An `EventLog` whose store implements the methods that begin with an underscore.
+
+    `append` and `close` may be called from different threads; they wait for each other.
+
+    Args:
+        url: URL of the log, for messages.
+        durability: How safe an acknowledged record is: `off`, `normal`, `local` or `full`.
+
+    Attributes:
+        durability: How safe an acknowledged record is.
+        is_blocking: True.
+        url: URL of the log.
+    """
+
+    def __init__(self, url: str, durability: str) -> None:
+        self.durability = durability
+        self.is_blocking = True
+        self.url = url
+        self._lock = Lock()
+        self._epoch: int | None = None
+        """The epoch that `open` returned last; None iff this handle is a reader."""
+        self._failure: str | None = None
+        """Message of a failed or unfinished write in `_epoch`; while it is set, nothing is
+        appended."""
+        self._tail = Tail()
+        """The end of the log after the last append; valid only while `_epoch` is not None."""
+
+    def open(self, *, take_over: bool = False) -> int:
+        """Create the log if it does not exist, become its writer, and return the new epoch.
+
+        Args:
+            take_over: Become the writer even if another process writes the log at present.
+
+        Raises:
+            InUseError: Another process writes the log.
+            StoreError: The store cannot be created or written, or is not a placet log of a version
+                that this release knows.
+        """
+        with self._lock:
+            if self._epoch is not None:
+                self._end()
+            epoch, self._tail = self._acquire(take_over=take_over)
+            self._epoch, self._failure = epoch, None
+            return epoch
+
+    def append(self, group: LogGroup, epoch: int) -> None:
+        """Append a group, completely or not at all; it is durable at the log's level on return.
+
+        Raises:
+            StoreError: The store refused or was lost, the group does not follow the last one,
+                `epoch` is no longer the latest, or an append has failed before: nothing follows a
+                failure, and nothing is written twice.
+        """
+        with self._lock:
+            self._require_writer(epoch)
+            with self._noting_failure():
+                self._tail = self._write(group, epoch)
+
+    def check_writable(self, epoch: int) -> None:
+        """Check, by a durable write that changes no record, that a group could be appended now.
+
+        Raises:
+            StoreError: The store cannot be written, `epoch` is not the latest, or an append or a
+                check has failed before.
+        """
+        with self._lock:
+            self._require_writer(epoch)
+            with self._noting_failure():
+                self._write_check(epoch)
+
+    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
+        """Remove the oldest groups, at most `groups_max`, that lie before a record; keep the last.
+
+        Returns:
+            Whether more groups could be removed.
+
+        Raises:
+            StoreError: The store refused, `epoch` is not the latest, or an append has failed.
+        """
+        with self._lock:
+            self._require_writer(epoch)
+            return self._remove(before_record, epoch, groups_max)
+
+    def count(self) -> int:
+        """Return the number of records ever appended, compacted ones included.
+
+        Raises:
+            StoreError: The log cannot be read.
+        """
+        return self._known_tail().record_count
+
+    def size_bytes(self) -> int:
+        """Return the bytes of all records ever appended, without the store's overhead.
+
+        Raises:
+            StoreError: The log cannot be read.
+        """
+        return self._known_tail().size_bytes
+
+    def close(self) -> None:
+        """Release the right to write and the store; harmless if called twice.
+
+        Raises:
+            StoreError: The store failed; acknowledged records are in it.
+        """
+        with self._lock:
+            self._end()
+
+    @abstractmethod
+    def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Yield `(ordinal, record)` pairs in order, from ordinal `from_record` on.
+
+        Records appended meanwhile are included. Of a compacted log, the remaining records are
+        returned, and a reader before the cut raises `overtaken`.
+
+        Raises:
+            StoreError: The store cannot be read or is damaged.
+        """
+
+    @abstractmethod
+    def find_seq(self, seq: int) -> int:
+        """Return the ordinal of the first record of the group that reached a seq.
+
+        `count()` if no group has reached it.
+
+        Raises:
+            StoreError: The store cannot be read or is damaged.
+        """
+
+    def start(self) -> LogStart:
+        """Return the position of the log's first record; of a log that is compacted, override it.
+
+        Raises:
+            StoreError: The store cannot be read or is damaged.
+        """
+        return LogStart()
+
+    @abstractmethod
+    def _acquire(self, *, take_over: bool) -> tuple[int, Tail]:
+        """Become the writer; return the new epoch and the end of the log. `open` states errors."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Give up the right to write, and close what is open; may be repeated."""
+
+    @abstractmethod
+    def _write(self, group: LogGroup, epoch: int) -> Tail:
+        """Append a group durably and return the new end of the log.
+
+        In one atomic step with the write, call `require_epoch` with the latest epoch in the store,
+        and `require_follows` with the end of the log in the store.
+        """
+
+    @abstractmethod
+    def _write_check(self, epoch: int) -> None:
+        """Write durably what changes no record, after `require_epoch` in the same step."""
+
+    @abstractmethod
+    def _read_tail(self) -> Tail:
+        """Read the end of the log as a reader."""
+
+    def _remove(self, before_record: int, epoch: int, groups_max: int) -> bool:  # none
+        """Compact; a store that keeps every record removes none."""
+        return False
+
+    def _require_writer(self, epoch: int) -> None:
+        require_writer(epoch, held=self._epoch, failure=self._failure, store=self.url)
+
+    def _known_tail(self) -> Tail:
+        return self._read_tail() if self._epoch is None else self._tail
+
+    def _end(self) -> None:
+        self._epoch = None
+        self._release()
+
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        # Failed until proven durable: so is what an interrupt leaves half done.
+        self._failure = "a write was interrupted"
+        try:
+            yield
+        except StoreError as error:
+            self._failure = str(error)
+            raise
+        self._failure = None
