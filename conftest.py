@@ -1,6 +1,7 @@
 """How many tests run at a time, how laws are searched, and a server that several rooms share.
 
-Laws are searched from a fixed seed, so that a run tells of the code and not of luck.
+Laws are searched from a fixed seed, so that a run tells of the code and not of luck: it repeats the
+same examples. Hence CI searches a third of them, and `HYPOTHESIS_PROFILE=nightly` all.
 `HYPOTHESIS_PROFILE=explore` searches elsewhere each time, and longer.
 """
 
@@ -17,18 +18,28 @@ from tests.cli.command_line import TOWN, CommandLine, run_process
 
 WORKERS_MAX = 4
 SLOW_SECONDS_MAX = 600
+SOAK_SECONDS_MAX = 3600
+
+# What a whole run of a level does, by its `-m`; durations of 2026-11-26, two cores.
+LEVELS = {
+    "not slow and not soak": "the fast tests and every example of the documentation: 4 minutes",
+    "slow": "the slow tests (kills, servers, browsers): 5 minutes",
+    "not soak": "the fast tests and the slow ones, as in CI: 9 minutes",
+    "soak": "the soaks (long seeds, whole tables of kills and flipped bytes), as at night",
+}
 
 settings.register_profile(
     "fixed",
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=100,
+    max_examples=30,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
     "explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000
 )
+settings.register_profile("nightly", settings.get_profile("fixed"), max_examples=100)
 settings.register_profile("compatibility", settings.get_profile("fixed"), max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
@@ -43,19 +54,29 @@ def pytest_configure() -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Return what a whole run does and how long it takes; durations of 2026-11-24, two cores."""
+    """Return what a whole run does and how long it takes."""
     if config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword:
         return None
-    if config.option.markexpr == "slow":
-        return "placet: the slow tests (kills, flipped bytes, simulations): about 5 minutes"
-    return "placet: the fast tests and every example of the documentation: about 2 to 4 minutes"
+    return f"placet: {LEVELS.get(config.option.markexpr, 'tests of -m')}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give slow tests a longer timeout: some need a minute, and more on a busy machine."""
     for item in items:
-        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+        if item.get_closest_marker("timeout"):
+            continue
+        if item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.timeout(SOAK_SECONDS_MAX))
+        elif item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.timeout(SLOW_SECONDS_MAX))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the figures that tests record: how many kills, crash points and answers there were."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "figures" and report.when == "call":
+                terminalreporter.write_line(f"{report.nodeid}: {value}")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -32,6 +32,7 @@ from placet.schemas.effect import Effect
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from tests.agents.till import LOOK, Nothing, Till, put, talk, total
+from tests.levels import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -298,7 +299,7 @@ async def test_an_output_is_truncated_for_the_agent() -> None:
         assert [one.get("is_truncated") for one in turn["results"]] == [True], "and told so later"
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.text(), st.text(), st.text()), max_size=3),
     st.text(alphabet=st.characters(exclude_categories=())) | st.none(),

@@ -25,6 +25,7 @@ from tests.crash.log_files import (
     shown_by_reading,
     wal_of,
 )
+from tests.levels import each
 
 UNUSED_STEP: Final = 7
 """Pages are mostly unused space, which is zeros: every so many of those."""
@@ -32,6 +33,8 @@ UNUSED_STEP: Final = 7
 WAL_HEADER_BYTES: Final = 32
 FRAME_HEADER_BYTES: Final = 24
 FRAME_BYTES: Final = FRAME_HEADER_BYTES + 4096
+
+SLOW, SOAK = pytest.mark.slow, pytest.mark.soak
 
 Look = Callable[[Path], list[bytes] | str]
 
@@ -112,32 +115,33 @@ def flipped_wal(left: LeftBehind, folder: Path, look: Look, step: int = 1) -> Fl
     return flips
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_no_flipped_byte_of_a_closed_log_changes_records_undetected(records, folder):
+# An odd step flips each of the eight bits.
+
+
+@pytest.mark.parametrize("step", each(slow=11))
+def test_no_flipped_byte_of_a_closed_log_changes_records_undetected(records, folder, step):
     left = leave(folder / "made.db", records[:25], is_clean=True)
-    flips = flipped_database(left, folder, shown_by_reading)
+    flips = flipped_database(left, folder, shown_by_reading, step)
     assert flips.silent == []
-    assert flips.detected > len(b"".join(records[:25]))  # every byte of every record at least
+    # The bytes of every record at least.
+    assert flips.detected > len(b"".join(records[:25])) // step
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_no_flipped_byte_is_undetected_when_the_log_is_opened(records, folder):
+@pytest.mark.parametrize("step", each(slow=77, soak=7))
+def test_no_flipped_byte_is_undetected_when_the_log_is_opened(records, folder, step):
     left = leave(folder / "made.db", records[:12], is_clean=True)
     path = folder / "a.db"
     flips = Flips(left, path, path)
-    for offset in range(0, len(left.database), 7):
+    for offset in range(0, len(left.database), step):
         left.put(path)  # opening writes
         flips.flip(offset, bit_of(offset), shown_by_opening)
     assert flips.silent == []
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.parametrize("count", [pytest.param(4, marks=SLOW), pytest.param(20, marks=SOAK)])
 @pytest.mark.parametrize("look", [shown_by_reading, shown_by_opening])
-def test_no_flipped_byte_of_a_wal_changes_records_undetected(records, folder, look):
-    left = leave(folder / "made.db", records[:20], is_clean=False)
+def test_no_flipped_byte_of_a_wal_changes_records_undetected(records, folder, look, count):
+    left = leave(folder / "made.db", records[:count], is_clean=False)
     flips = flipped_wal(left, folder, look, step=211)
     assert flips.silent == []
     assert flips.detected > flips.torn > 0

@@ -6,7 +6,6 @@ killed child is checked against the log; then the scenario is resumed, and must 
 uninterrupted run.
 """
 
-import sys
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -19,6 +18,7 @@ from tests.crash.audit import ENDED_OTHERWISE
 from tests.crash.fixed_scenario import config_of
 from tests.crash.planted_bugs import PLANTED_BUGS
 from tests.crash.process_forker import Message, ProcessForker
+from tests.levels import each
 
 RUN = "tests.crash.fixed_scenario:run"
 RECOVERY_POINTS = 19
@@ -81,30 +81,37 @@ def complaints_of_a_crash(
     return crashes.complaints() or crashes.ends_as(whole)
 
 
-def exhaust(forker: ProcessForker, folder: Path, whole: dict[str, Any], **how: object) -> int:
-    """Kill at the first point, the second, and so on; return the number of points."""
-    for crash_at in count(1):
+EACH_POINT = pytest.mark.parametrize("step", each(slow=13))
+
+
+def exhaust(
+    forker: ProcessForker, folder: Path, whole: dict[str, Any], step: int, **how: object
+) -> int:
+    """Kill at the first point, the next after a step, and so on; return the number of points."""
+    for crash_at in count(1, step):
         store = f"sqlite:///{folder}/{crash_at}.db"
         complaints = complaints_of_a_crash(forker, store, whole, crash_at, **how)
         if complaints is None:
-            return crash_at - 1
+            return crash_at - step
         assert complaints == [], f"after a crash at point {crash_at}"
     raise AssertionError("a scenario has an end")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_crash_at_any_point_loses_and_repeats_nothing(forker, folder, whole):
-    points = exhaust(forker, folder, whole)
-    sys.stdout.write(f"{points} crash points\n")
-    assert points > 130, "the scenario has become short"
+@EACH_POINT
+def test_a_crash_at_any_point_loses_and_repeats_nothing(
+    forker, folder, whole, step, record_property
+):
+    points = exhaust(forker, folder, whole, step)
+    record_property("figures", f"{points} crash points, every {step}")
+    assert points > 120, "the scenario has become short"
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_crash_while_a_snapshot_is_taken_or_the_log_compacted(forker, folder, whole):
-    points = exhaust(forker, folder, whole, has_maintenance=True)
-    sys.stdout.write(f"{points} crash points\n")
+@EACH_POINT
+def test_a_crash_while_a_snapshot_is_taken_or_the_log_compacted(
+    forker, folder, whole, step, record_property
+):
+    points = exhaust(forker, folder, whole, step, has_maintenance=True)
+    record_property("figures", f"{points} crash points, every {step}")
     assert points > 100, "the maintenance has become short"
 
 

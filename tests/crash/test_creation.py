@@ -17,14 +17,17 @@ def faults_of(forker, folder, name, kills_max):
     return [line for line in messages if line["what"] == "fault"]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.soak
 @pytest.mark.parametrize("name", CREATORS)
 def test_a_kill_before_any_change_leaves_a_whole_thing_or_none(forker, folder, name):
     assert faults_of(forker, folder, name, 80) == []
 
 
-@pytest.mark.parametrize("name", ["log", "snapshot", "page"])
+QUICK = ["log", "snapshot", "page"]
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in CREATORS if name not in QUICK]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *OTHERS])
 def test_a_kill_before_some_changes_leaves_a_whole_thing_or_none(forker, folder, name):
     assert faults_of(forker, folder, name, 8) == []
 

@@ -5,7 +5,6 @@ before it could report is counted there.
 """
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from itertools import count
@@ -27,9 +26,10 @@ from placet.stores.url import file_of, open_event_log
 from tests.crash.effect_scenario import LETTERS, executions
 from tests.crash.process_forker import ProcessForker
 from tests.kernel.domains import Lab
+from tests.levels import each
 
 LETTERS_OF: Final = "lab.letters"
-KILLS: Final = int(os.environ.get("PLACET_KILLS", "200"))
+KILLS: Final = int(os.environ.get("PLACET_KILLS", "40"))
 KILLS_PER_STORE: Final = 20
 LIFE_SECONDS_MAX: Final = 0.12
 CLASSES: Final[tuple[Delivery, ...]] = ("keyed", "at_most_once")
@@ -203,30 +203,33 @@ def test_an_uninterrupted_run_executes_and_settles_every_effect(forker, folder, 
     assert runs.executed() == before
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.parametrize("step", each(slow=13))
 @pytest.mark.parametrize("delivery", CLASSES)
-def test_a_crash_at_any_point_leaves_no_effect_unaccounted_for(forker, folder, delivery):
-    for crash_at in count(1):
+def test_a_crash_at_any_point_leaves_no_effect_unaccounted_for(
+    forker, folder, delivery, step, record_property
+):
+    for crash_at in count(1, step):
         runs = EffectRuns(forker, folder, crash_at, delivery, None)
         complaints = runs.after_a_crash(crash_at)
         if complaints is None:
             break
         assert complaints == [], f"after a crash at point {crash_at}"
-    sys.stdout.write(f"{delivery}: {crash_at - 1} crash points\n")
+    record_property("figures", f"{crash_at - step} crash points, every {step}")
     assert crash_at > 60, "the scenario has become short"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("delivery", CLASSES)
-def test_no_kill_repeats_an_at_most_once_effect_or_loses_an_effect(forker, tmp_path, delivery):
+def test_no_kill_repeats_an_at_most_once_effect_or_loses_an_effect(
+    forker, tmp_path, delivery, record_property
+):
     executed = 0
     for seed in range(-(-KILLS // 2 // KILLS_PER_STORE)):  # a half for each class
         runs = EffectRuns(forker, tmp_path, seed, delivery, None)
         assert runs.after_kills(Random(seed), KILLS_PER_STORE) == [], f"seed {seed}"
         executed += runs.executed()
-    sys.stdout.write(f"{delivery}: {KILLS // 2} kills, {executed} executions\n")
+    record_property("figures", f"{KILLS // 2} kills, {executed} executions")
     assert executed > KILLS
 
 
@@ -240,11 +243,12 @@ def test_an_outcome_that_on_settle_refused_is_kept_and_settled_again(forker, fol
     assert runs.lost_outcomes() == []
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.parametrize("step", each(slow=13))
 @pytest.mark.parametrize("delivery", CLASSES)
-def test_a_crash_at_any_point_keeps_the_outcomes_that_on_settle_refused(forker, folder, delivery):
-    for crash_at in count(1):
+def test_a_crash_at_any_point_keeps_the_outcomes_that_on_settle_refused(
+    forker, folder, delivery, step
+):
+    for crash_at in count(1, step):
         runs = EffectRuns(forker, folder, crash_at, delivery, None, ["on_settle"])
         complaints = runs.after_a_mend(crash_at)
         if complaints is None:

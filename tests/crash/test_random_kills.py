@@ -6,7 +6,6 @@ The folder is on a disk, so most kills find a write under way.
 """
 
 import os
-import sys
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -21,7 +20,7 @@ from tests.crash.process_forker import ChildProcess, Message, ProcessForker
 if TYPE_CHECKING:
     from pathlib import Path
 
-KILLS: Final = int(os.environ.get("PLACET_KILLS", "200"))
+KILLS: Final = int(os.environ.get("PLACET_KILLS", "40"))
 KILLS_PER_STORE: Final = 10
 LIFE_SECONDS_MAX: Final = 0.15
 RIPENING_SECONDS: Final = 0.02
@@ -80,7 +79,7 @@ class Killer:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_random_kills_lose_no_answer_and_repeat_nothing(forker, tmp_path):
+def test_random_kills_lose_no_answer_and_repeat_nothing(forker, tmp_path, record_property):
     answers = intents = 0
     for seed in range(-(-KILLS // KILLS_PER_STORE)):
         killer = Killer(forker, f"sqlite:///{tmp_path}/{seed}.db", seed)
@@ -89,7 +88,7 @@ def test_random_kills_lose_no_answer_and_repeat_nothing(forker, tmp_path):
         messages = [line for line in killer.messages if line["what"] == "answer"]
         answers += len(messages)
         intents += sum(len(line["ids"]) for line in messages)
-    sys.stdout.write(f"{KILLS} kills, {answers} answers of {intents} intents\n")
+    record_property("figures", f"{KILLS} kills, {answers} answers of {intents} intents")
     assert answers > RIPE_ANSWERS // 4 * KILLS
 
 

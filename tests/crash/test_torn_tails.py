@@ -22,6 +22,7 @@ from tests.crash.log_files import (
     shown_by_reading,
     wal_of,
 )
+from tests.levels import each
 
 HEADER_BYTES = 32
 FRAME_BYTES = 24 + 4096
@@ -72,13 +73,13 @@ def what_is_wrong(left: LeftBehind, path: Path, cut: int) -> str:
     return ""
 
 
-@pytest.mark.slow
-def test_a_truncated_wal_loses_only_whole_groups_of_its_tail(records, folder):
+@pytest.mark.parametrize("step", each(slow=40 * 331, soak=331))
+def test_a_truncated_wal_loses_only_whole_groups_of_its_tail(records, folder, step):
     left = leave(folder / "made.db", records, is_clean=False)
-    cuts = cuts_of(len(left.wal), step=331)
+    cuts = cuts_of(len(left.wal), step)
     wrong = [what for cut in cuts if (what := what_is_wrong(left, folder / "a.db", cut))]
     assert wrong == []
-    assert len(cuts) > 400
+    assert len(cuts) > 200
 
 
 def test_a_world_resumes_from_a_torn_tail(records, folder):
@@ -105,11 +106,11 @@ def test_cuts_find_a_store_that_splits_groups(records, folder, monkeypatch):
     assert any(what_is_wrong(left, folder / "a.db", cut) for cut in cuts)
 
 
-@pytest.mark.slow
-def test_a_truncated_database_is_damaged_or_intact(records, folder):
+@pytest.mark.parametrize("step", each(slow=1009, soak=101))
+def test_a_truncated_database_is_damaged_or_intact(records, folder, step):
     left = leave(folder / "made.db", records, is_clean=True)
     path = folder / "a.db"
-    for cut in range(2, len(left.database), 101):  # none and one byte are an empty file to SQLite
+    for cut in range(2, len(left.database), step):  # none and one byte are an empty file to SQLite
         left.put(path)
         path.write_bytes(left.database[:cut])
         for shown in (shown_by_reading(path), shown_by_opening(path)):

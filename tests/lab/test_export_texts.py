@@ -27,6 +27,7 @@ from placet.tables.export import export
 from placet.tables.files import CsvFile, ExportError
 from placet.tables.plan import TableOptions
 from tests.cli.command_line import CommandLine
+from tests.levels import examples
 
 HARD = [
     *(
@@ -127,7 +128,7 @@ def assert_read(path, column, texts):
         assert reader(path, column) == texts, path.suffix
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(TEXTS)
 @example(HARD)
 def test_results_of_a_sweep_keep_texts_in_every_format(texts):
@@ -181,7 +182,7 @@ def test_an_export_and_collected_rows_keep_the_texts_of_a_log(texts):
 NAMES = st.lists(st.sampled_from(HARD) | st.text(max_size=6), min_size=2, unique=True)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(NAMES)
 def test_names_of_columns_and_cells_of_json_stand_in_csv_as_they_are(names):
     schema = TableSchema([Column(name, "json", "") for name in names], {}, {})

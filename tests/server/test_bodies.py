@@ -12,6 +12,7 @@ from starlette.routing import Route
 from placet.server.http.problems import STATUS_OF_PROBLEM
 from tests.actors.virtual_time import in_virtual_time
 from tests.kernel.builders import add
+from tests.levels import examples
 from tests.server.served import TOKENS, WORLD, serving
 
 ID = re.compile(r"[0-9a-f]{8}-\d+")
@@ -258,7 +259,7 @@ def test_no_body_causes_a_server_error(path):
 
     manager, served = runner.run(enter())
 
-    @settings(max_examples=60, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
     @given(content=BODIES)
     def check(content):
         answer = runner.run(served.ask(method, path, content=content))

@@ -1,4 +1,4 @@
-"""How many worlds are simulated, and which: `-m slow tests/simulation --seeds 5000 --seed 42`."""
+"""How many worlds are simulated, and which: `-m soak tests/simulation --seeds 5000 --seed 42`."""
 
 import os
 

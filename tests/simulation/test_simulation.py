@@ -48,8 +48,7 @@ def test_the_simulated_worlds_cover_enough(quick):
     assert sum(outcome.records for outcome in quick) > 50 * len(quick)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.soak
 def test_guarantees_hold_in_many_worlds(seeds):
     context = get_context("spawn")  # a fork would take over what other tests left running
     with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from placet.actors.admission.shed_queue import PriorityBucket
 from placet.actors.queued_batch import QueuedBatch
 from tests.actors.admission.test_fair_queue import waiting_of
+from tests.levels import examples
 
 STEPS = st.one_of(
     st.tuples(st.just("add"), st.sampled_from("abc")),
@@ -17,7 +18,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.lists(STEPS, min_size=10, max_size=60))
 def test_the_largest_owner_loses_its_youngest_batch(steps):
     rank, waits = PriorityBucket(), list[QueuedBatch]()

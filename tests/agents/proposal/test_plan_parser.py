@@ -14,6 +14,7 @@ from placet.agents.proposal.plan_parser import Call, parse, parse_calls
 from placet.domains.world import World
 from placet.kernel import Domain, Draft, Kind
 from placet.schemas.intent import Intent
+from tests.levels import examples
 
 WORLD = Catalogue(World())
 MOVE = {"kind": "Move", "payload": {"to": [1.0, 2.0]}}
@@ -240,7 +241,7 @@ _NEARLY = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(_NEARLY | _JSON | st.text() | st.binary())
 @example("[" * 100_000)
 @example('{"version": "placet.plan/1", "goal": "\\ud800", "base_seq": 0}')
@@ -253,7 +254,7 @@ def test_nothing_makes_the_parser_raise(value: object) -> None:
         assert all(len(issue.message) < 4_000 for issue in issues)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(st.tuples(st.text() | st.just("Move"), st.text() | _JSON.map(json.dumps)), max_size=4)
 )

@@ -29,6 +29,7 @@ from tests.agents.proposal.provider_subsets import (
     undescribed,
 )
 from tests.installed import factories
+from tests.levels import examples
 
 INSTALLED = factories()
 OF_AGENTS = [domain for domain in INSTALLED if domain is not Sessions]
@@ -307,7 +308,7 @@ def _grown(inner: st.SearchStrategy[Typed]) -> st.SearchStrategy[Typed]:
 
 
 @given(st.data(), _models(st.recursive(_scalars, _grown, max_leaves=6)))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_provider_takes_the_tool_of_any_payload(data: st.DataObject, payload: Typed) -> None:
     """Law: each provider takes the schema of a tool, and it takes every value of its payload."""
     model, values = payload

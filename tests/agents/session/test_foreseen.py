@@ -18,6 +18,7 @@ from placet.agents import ScriptedAdapter, Session
 from placet.domains.session import Sessions
 from placet.schemas.foreseen import FieldChange
 from tests.kernel.maze import NAMES, ROWS, STEPS, Maze, require_definite
+from tests.levels import examples
 
 _RESOLUTIONS_MAX = 4
 
@@ -140,7 +141,7 @@ async def _live(clock: str, mode: Any, plan: Any, between: str, seconds: float) 
 
 
 @pytest.mark.parametrize("clock", ["realtime", "stepped", "next_event"])
-@settings(max_examples=40)  # each opens a world
+@settings(max_examples=examples(40))  # each opens a world
 @given(
     mode=st.sampled_from(["assisted", "assisted", "autonomous"]),
     plan=st.lists(STEPS, min_size=1, max_size=2),

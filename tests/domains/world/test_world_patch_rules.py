@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from placet.domains.world import AGENTS, OBJECTS, World
 from placet.schemas.errors import ValidationError
 from tests.domains.world_driver import WorldDriver
+from tests.levels import examples
 
 BOX = {"position": [1, 1]}
 
@@ -107,7 +108,7 @@ FIELDS = {
 }
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.data())
 def test_no_accepted_patch_makes_a_rule_raise(data):
     staged = stage()

@@ -28,6 +28,7 @@ from placet.schemas.log.record import (
 from tests.kernel.builders import add, intent, kernel_of, restore, reused
 from tests.kernel.domains import Annex, Lab
 from tests.kernel.traces import SETTINGS, TRACES, random_trace, run_trace, summary, time_of
+from tests.levels import examples
 
 ROOT = Path(__file__).parents[3]
 EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
@@ -51,7 +52,7 @@ def test_a_replay_of_ticks_needs_constant_memory(monkeypatch):
 
 
 @EACH_SETTING
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(trace=TRACES)
 @example(trace=random_trace(1))
 @example(trace=random_trace(2))
@@ -69,7 +70,7 @@ def test_a_replay_gives_the_same_state_and_ledger(setting, trace):
 
 
 @EACH_SETTING
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(trace=TRACES)
 @example(trace=random_trace(1))
 @example(trace=random_trace(2))
@@ -84,7 +85,7 @@ def test_two_kernels_with_the_same_inputs_write_the_same_bytes(setting, trace):
 
 
 @EACH_SETTING
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(before=TRACES, after=TRACES)
 @example(before=random_trace(4), after=random_trace(5))
 @example(before=random_trace(6), after=random_trace(7))
@@ -105,7 +106,7 @@ def test_a_kernel_restored_from_a_snapshot_continues_identically(setting, before
 
 
 @EACH_SETTING
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(before=TRACES, after=TRACES)
 @example(before=random_trace(4), after=random_trace(5))
 @example(before=random_trace(6), after=random_trace(7))
@@ -131,7 +132,7 @@ def test_a_kernel_opened_from_its_log_continues_identically(setting, before, aft
 
 
 @EACH_SETTING
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(trace=TRACES)
 @example(trace=random_trace(1))
 @example(trace=random_trace(2))

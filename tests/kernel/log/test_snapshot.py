@@ -10,6 +10,7 @@ from placet.schemas.log.record import Checkpoint, decode_record
 from placet.schemas.log.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from tests.kernel.builders import add, kernel_of, reused
 from tests.kernel.traces import SETTINGS, TRACES, random_trace, run_trace, time_of
+from tests.levels import examples
 
 EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
 
@@ -25,7 +26,7 @@ def facts(past: Replayer) -> list[object]:
 
 
 @EACH_SETTING
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(before=TRACES, after=TRACES)
 @example(before=random_trace(4), after=random_trace(5))
 @example(before=random_trace(6), after=random_trace(7))

@@ -16,6 +16,7 @@ from placet.schemas.refusal import Stage
 from tests.kernel.builders import add, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, FAULTS, MAIL, Lab
 from tests.kernel.traces import SETTINGS, TRACES, random_trace, run_trace, time_of
+from tests.levels import examples
 
 EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
 
@@ -72,7 +73,7 @@ def test_a_failure_at_any_intent_undoes_the_whole_batch(before, kinds, at, how):
 
 
 @EACH_SETTING
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(random_steps=TRACES)
 @example(random_steps=random_trace(11))
 def test_a_refused_batch_leaves_the_digest_and_a_refusal_of_load_leaves_nothing(
@@ -102,7 +103,7 @@ def test_a_refused_batch_leaves_the_digest_and_a_refusal_of_load_leaves_nothing(
 
 
 @EACH_SETTING
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(random_steps=TRACES)
 @example(random_steps=random_trace(12))
 def test_a_dry_run_gives_the_verdict_of_a_real_run_and_changes_nothing(setting, random_steps):

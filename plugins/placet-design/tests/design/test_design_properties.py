@@ -22,6 +22,7 @@ from placet_design.actions.normalize import PayloadFault, normalize_set
 from placet_design.actions.plans import action_of
 from placet_design.actions.protocol import ActionPlan
 from tests.kernel.builders import restore
+from tests.levels import examples
 
 PATHS = list(REFINABLE_SCHEMA)
 UNITS = [None, "", "m", "ft", "mm", "kW", "MW", "hp", "kts", "km/h", "nm", "km", "deg", "rad"]
@@ -49,7 +50,7 @@ sound = st.one_of(
 )
 
 relaxed = settings(
-    max_examples=60,
+    max_examples=examples(60),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

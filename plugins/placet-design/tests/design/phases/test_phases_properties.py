@@ -27,6 +27,7 @@ from placet_design.phases.weight import (
     range_on_fuel_nm,
 )
 from placet_design.refinable_fields import REFINABLE_SCHEMA
+from tests.levels import examples
 
 CODES = {
     "input_missing",
@@ -83,14 +84,14 @@ def leaves(value):
     return [value] if isinstance(value, float) else []
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(DESIGNS)
 def test_no_design_within_bounds_makes_a_phase_raise(state):
     assert_sound(run_all(state))
 
 
 @pytest.mark.slow
-@settings(max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(2000), suppress_health_check=[HealthCheck.too_slow])
 @given(DESIGNS)
 def test_no_design_within_bounds_makes_a_phase_raise_in_a_long_run(state):
     assert_sound(run_all(state))
@@ -106,7 +107,7 @@ ANYTHING = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_no_value_at_all_makes_a_phase_raise(data):
     phase = data.draw(st.sampled_from(list(PHASES.values())))
@@ -114,7 +115,7 @@ def test_no_value_at_all_makes_a_phase_raise(data):
     assert_sound({phase.name: phase.run(values)})
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_extreme_results_of_other_phases_do_not_make_a_phase_raise(data):
     phase = data.draw(st.sampled_from(list(PHASES.values())))

@@ -17,6 +17,7 @@ from placet_design.text.parser import (
     parse_text,
 )
 from placet_design.units import UnitConverter
+from tests.levels import examples
 
 SET, INCREASE, DECREASE = ActionType.SET, ActionType.INCREASE, ActionType.DECREASE
 LOCK, UNLOCK, RUN, EXPORT = (
@@ -430,7 +431,7 @@ SENTENCES = st.lists(st.sampled_from(WORDS), max_size=10).map(" ".join)
 NEGATIONS = ["don't", "do not", "never", "no", "without", "can't", "DON\u2019T", "Not", "undo"]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.text(max_size=200) | SENTENCES)
 def test_no_text_makes_the_parser_raise(text):
     found = parse(text)
@@ -438,7 +439,7 @@ def test_no_text_makes_the_parser_raise(text):
     assert isinstance(found, ParsedText) or found.question
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(SENTENCES, st.sampled_from(NEGATIONS), SENTENCES)
 def test_a_negated_text_has_no_action(before, negation, after):
     found = parse(f"{before} {negation} {after}")
@@ -446,7 +447,7 @@ def test_a_negated_text_has_no_action(before, negation, after):
     assert found.understood == ()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(SENTENCES)
 def test_an_action_respects_the_type_and_units_of_its_field(text):
     found = parse(text)
