@@ -21,7 +21,7 @@ from placet.schemas.identity import OPERATOR
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import Admitted, Group, Refused, Scheduled, Tick, decode_record
+from placet.schemas.log.record import Admitted, Refused, Scheduled, SingleBlock, Tick, decode_record
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import COUNTS, Named, add, intent, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, iterations, turns
@@ -416,7 +416,7 @@ async def test_a_step_decides_one_group_of_any_size_and_then_ticks():
             assert [len(group) for group in groups] == [len(AGENTS)]
         assert verdicts == [answer.result() for answer in answers]  # in order of arrival
         types = [type(decode_record(data)) for _, data in world.log.read()]
-        assert types[-2:] == [Group, Tick]
+        assert types[-2:] == [SingleBlock, Tick]
         assert len(records_of(world, Admitted)) == len(AGENTS)
 
 

@@ -1,4 +1,4 @@
-"""Laws of a log with `Group` records: read at any seq as if each batch had a record of its own."""
+"""Laws of a log with `SingleBlock` records: read at any seq as if each batch had one record."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,9 +28,9 @@ from placet.schemas.log.cut import first_batches
 from placet.schemas.log.expand import batches_of, expanded
 from placet.schemas.log.record import (
     Admitted,
-    Group,
     Record,
     Refused,
+    SingleBlock,
     decode_record,
     encode_record,
     intents_of,
@@ -93,7 +93,7 @@ def one_by_one(log: Sequence[bytes]) -> list[bytes]:
 @pytest.fixture(params=range(3))
 def logs(request) -> tuple[EventLog, EventLog]:
     log = lived(request.param)
-    groups = [r for r in map(decode_record, log) if isinstance(r, Group)]
+    groups = [r for r in map(decode_record, log) if isinstance(r, SingleBlock)]
     assert any(len(group.numbers) > 3 for group in groups)
     assert any(group.refused for group in groups)
     assert any(group.effects for group in groups)
@@ -111,7 +111,7 @@ def records_of(log: EventLog) -> list[Record]:
 
 def test_the_first_batches_of_a_group_are_the_same_as_in_the_whole_group(logs):
     for record in records_of(logs[0]):
-        if isinstance(record, Group):
+        if isinstance(record, SingleBlock):
             batches = batches_of(record)
             for count in range(1, len(batches) + 1):
                 head = decode_record(encode_record(first_batches(record, count)))
@@ -149,7 +149,7 @@ def copied(log: EventLog, seq: int) -> list[bytes]:
     if past.journal.prev in {record_hash(data) for data in records}:
         return records[: past.journal.count]
     group = decode_record(records[past.journal.count - 1])
-    assert isinstance(group, Group)
+    assert isinstance(group, SingleBlock)
     heads = [encode_record(first_batches(group, n + 1)) for n in range(len(group.numbers))]
     head = next(data for data in heads if record_hash(data) == past.journal.prev)
     return [*records[: past.journal.count - 1], head]
@@ -195,7 +195,7 @@ def test_worlds_effects_and_verifications_are_the_same(logs):
 
 def test_a_fork_inside_a_group_continues_as_one_between_records(logs, tmp_path):
     inside = 0
-    groups = [r for r in records_of(logs[0]) if isinstance(r, Group) and len(r.puts) > 1]
+    groups = [r for r in records_of(logs[0]) if isinstance(r, SingleBlock) and len(r.puts) > 1]
     for at in sorted({group.seq - offset for group in groups[::2] for offset in (0, 1)}):
         made = [
             make_fork(
@@ -241,9 +241,9 @@ def test_a_pack_from_inside_a_group_begins_before_the_group(logs, tmp_path):
 def test_bisect_names_the_batch_of_a_group_that_differs():
     records = walked()
     parent = log_of(records)
-    at = next(n for n, data in enumerate(records) if isinstance(decode_record(data), Group))
+    at = next(n for n, data in enumerate(records) if isinstance(decode_record(data), SingleBlock))
     group = decode_record(records[at])
-    assert isinstance(group, Group)
+    assert isinstance(group, SingleBlock)
     assert None not in group.puts
     puts: list[Any] = [*group.puts]
     puts[2] = (*puts[2][:2], [9.0, 9.0, 0.0], puts[2][3])
@@ -263,7 +263,7 @@ def test_bisect_names_the_batch_of_a_group_that_differs():
 MOVE = f"Move of world {World().version}"
 
 
-def mover(group: Group, place: int) -> str:
+def mover(group: SingleBlock, place: int) -> str:
     agent_id: str = intents_of(batches_of(group)[place])[0]["agent_id"]
     return agent_id
 

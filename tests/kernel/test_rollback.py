@@ -20,7 +20,7 @@ from placet.schemas.effect import Settlement
 from placet.schemas.errors import PlacetError, RollbackError
 from placet.schemas.limits import SECOND_NS, UNLIMITED
 from tests.kernel.builders import add, intent, kernel_of
-from tests.kernel.decide.rows.lives import Life
+from tests.kernel.decide.single.lives import Life
 from tests.kernel.domains import COUNTS, Lab, Nursery
 from tests.levels import examples
 

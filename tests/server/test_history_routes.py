@@ -10,7 +10,7 @@ from placet.domains.world import World
 from placet.history.timeline import moments
 from placet.plugins.domains import DomainNotRemade, remake
 from placet.schemas.identity import OPERATOR
-from placet.schemas.log.record import Group, decode_record
+from placet.schemas.log.record import SingleBlock, decode_record
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, KnownToken, hash_of
 from placet.server.history.timelines import Source
@@ -58,7 +58,9 @@ async def test_a_moment_has_the_map_the_table_and_the_events():
 
 async def test_a_step_by_record_stops_at_each_batch_of_a_group():
     records = world_records()
-    group = next(n for n, data in enumerate(records) if isinstance(decode_record(data), Group))
+    group = next(
+        n for n, data in enumerate(records) if isinstance(decode_record(data), SingleBlock)
+    )
     async with playing(log_of(records)) as client:
         seen = []
         for batch in range(3):

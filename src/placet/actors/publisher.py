@@ -36,7 +36,7 @@ _DECODED_BYTES_MAX = 4 * 1024 * 1024
 
 
 def events_of(ordinal: int, data: bytes) -> list[Event]:
-    """Decode one record of the log into its events: one, or one of each batch of a `Group`.
+    """Decode one record of the log into its events: one, or one of each batch of a `SingleBlock`.
 
     Args:
         ordinal: The record's number.

@@ -37,7 +37,6 @@ from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
     Configured,
-    Group,
     Header,
     Record,
     Refused,
@@ -45,6 +44,7 @@ from placet.schemas.log.record import (
     RulesChanged,
     Scheduled,
     Settled,
+    SingleBlock,
     Tick,
     group_of,
     record_as_dict,
@@ -221,7 +221,7 @@ def _without_number(record: Record) -> Record:
     """Return a record without its hash, and where it is of a batch without the number of that."""
     if isinstance(record, Admitted | Refused | Scheduled):
         return msgspec.structs.replace(record, prev=b"", batch_id="")
-    if isinstance(record, Group):
+    if isinstance(record, SingleBlock):
         return msgspec.structs.replace(record, prev=b"", numbers=[])
     return record
 

@@ -24,10 +24,10 @@ from placet.schemas.explanation import UNKNOWN, Explanation
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     Admitted,
-    Group,
     Record,
     Refused,
     Scheduled,
+    SingleBlock,
     group_of,
     intents_of,
     record_type,
@@ -197,7 +197,7 @@ def _replay_to(
                 batches = batches[: request.place]
             group += [_RequestRecord(ordinal, batch, 0, at) for at, batch in enumerate(batches)]
         if ordinal == request.ordinal:
-            assert isinstance(before, Group), "only a group holds several batches"
+            assert isinstance(before, SingleBlock), "only a group holds several batches"
             past.apply_part(before, request.place)
             break
         past.apply(data)

@@ -15,16 +15,16 @@ from placet.schemas.log.cut import count_to_seq, first_batches
 from placet.schemas.log.record import (
     Admitted,
     Checkpoint,
-    Group,
     Record,
     Refused,
     Scheduled,
+    SingleBlock,
     Tick,
     encode_record,
 )
 from placet.stores.snapshots.recovery import decode
 
-_BATCHES: Final = (Admitted, Group, Refused, Scheduled)
+_BATCHES: Final = (Admitted, SingleBlock, Refused, Scheduled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,8 @@ class Cut(NamedTuple):
 
     Attributes:
         records: Number of whole records before the position.
-        part: The encoded record of the batches of the next record, a `Group`, that were decided
-            before the position; None if the position is between two records.
+        part: The encoded record of the batches of the next record, a `SingleBlock`, that were
+            decided before the position; None if the position is between two records.
     """
 
     records: int
@@ -140,7 +140,7 @@ def _to_seq(log: EventLog, seq: int) -> Cut:
         if record.seq == seq:
             end = ordinal + 1
         elif record.seq > seq:
-            if isinstance(record, Group) and (count := count_to_seq(record, seq)):
+            if isinstance(record, SingleBlock) and (count := count_to_seq(record, seq)):
                 return Cut(ordinal, encode_record(first_batches(record, count)))
             if end is not None:
                 return Cut(end)
@@ -164,7 +164,7 @@ def _belongs_to(record: Record, seq: int) -> bool:
     later.
     """
     return isinstance(record, Checkpoint) or (
-        isinstance(record, Group | Refused) and record.group_seq < seq
+        isinstance(record, SingleBlock | Refused) and record.group_seq < seq
     )
 
 

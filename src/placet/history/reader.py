@@ -19,9 +19,9 @@ from placet.schemas.limits import Limits
 from placet.schemas.log.cut import count_to_seq, first_batches
 from placet.schemas.log.record import (
     Configured,
-    Group,
     Header,
     LogStart,
+    SingleBlock,
     encode_record,
     record_hash,
 )
@@ -229,7 +229,7 @@ def _fold_part(log: EventLog, past: Replayer, to_seq: int) -> None:
     """Fold the batches up to a seq of the next record, if that is a group of batches."""
     ordinal, data = next(read_on(log, past.journal.count))
     record = decode(data, ordinal)
-    if isinstance(record, Group):
+    if isinstance(record, SingleBlock):
         count = count_to_seq(record, to_seq)
         if count:
             past.apply(encode_record(first_batches(record, count)))

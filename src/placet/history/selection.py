@@ -1,6 +1,6 @@
 """Select records of a log: by seq, agent, kind, refusal, or a pattern in their text.
 
-A `Group` record is taken apart first (`expanded`), so that a selection matches single batches.
+A `SingleBlock` is taken apart first (`expanded`), so that a selection matches single batches.
 """
 
 from collections.abc import Generator, Iterator
@@ -15,12 +15,12 @@ from placet.schemas.log.intents import decode_intents
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
-    Group,
     Header,
     Record,
     Refused,
     RulesChanged,
     Scheduled,
+    SingleBlock,
     agents_of,
     record_as_dict,
     record_type,
@@ -56,7 +56,7 @@ class Selection:
         return bool(self.agents or self.kinds or self.refused or self.grep is not None)
 
     def matches(self, record: Record) -> bool:
-        """Return whether the content of a record, which is no `Group`, is selected. O(intents)."""
+        """Return whether the content of a record, no `SingleBlock`, is selected. O(intents)."""
         if self.refused and not isinstance(record, Refused):
             return False
         if (self.agents or self.kinds) and not self._matches_parties(record):
@@ -156,7 +156,7 @@ def selected_of(record: Record, selection: Selection) -> Iterator[Record]:
 
 def first_seq(record: Record) -> int:
     """Return the seq at which a record begins: a batch has one for each intent."""
-    if isinstance(record, Group):
+    if isinstance(record, SingleBlock):
         return record.seq - max(len(record.puts) - 1, 0)
     return record.seq - len(record.contexts) + 1 if isinstance(record, Admitted) else record.seq
 

@@ -24,9 +24,9 @@ from placet.kernel.control.operator_patch import OperatorPatch
 from placet.kernel.control.outbox import Outbox
 from placet.kernel.decide.batches import Answer, Decision, decide_next
 from placet.kernel.decide.order import execution_order
-from placet.kernel.decide.rows.decide import GroupDecision
-from placet.kernel.decide.rows.record import GroupRecorder
-from placet.kernel.decide.rows.row import Entry, row_of
+from placet.kernel.decide.single.batch import AnyBatch, single_of
+from placet.kernel.decide.single.decide import SingleDecision
+from placet.kernel.decide.single.record import SingleRecorder
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
 from placet.kernel.gate.wire_defaults import with_defaults, with_ints
@@ -127,11 +127,11 @@ class Kernel:
         require_a(config, KernelConfig, "config")
         domains = list(domain) if isinstance(domain, Sequence) else [domain]
         self.registry = Registry(domains)
-        from placet.kernel.decide.rows.structure import GroupStructure  # noqa: PLC0415
+        from placet.kernel.decide.single.structure import SingleStructure  # noqa: PLC0415
         from placet.kernel.gate.structure import Structure  # noqa: PLC0415  # it loads pydantic
 
         self._structure = Structure(self.registry, config.limits)
-        self._group_structure = GroupStructure(self.registry, config.limits)
+        self._single_structure = SingleStructure(self.registry, config.limits)
         self.joins_batches = True
         raises_faults = config.on_rule_error == "raise"
         self._rules = DomainRules(effect_validator, raises_faults=raises_faults)
@@ -676,9 +676,9 @@ class Kernel:
         check = self._structure.check_recorded
         self._context = GateContext(self.registry, check, ledger, state, self._draft)
         self._recorder = DecisionRecorder(self._context, journal, self.config.world)
-        group_recorder = GroupRecorder(self._context, journal, self.config.world)
-        self._group_decision = GroupDecision(
-            self._context, self._rules, group_recorder, self._recorder
+        single_recorder = SingleRecorder(self._context, journal, self.config.world)
+        self._single_decision = SingleDecision(
+            self._context, self._rules, single_recorder, self._recorder
         )
         self._control = Control(self._context, journal, self._rules)
         self._outbox = Outbox(self._context, journal, self._control)
@@ -738,7 +738,7 @@ class Kernel:
         now_ns = self._context.now_ns = max(now_ns, self._context.now_ns)
         due = due_batches(self.ledger, now_ns)
         if not due and Verdict not in set(map(type, checked)):
-            entries: list[Entry] = checked  # type: ignore[assignment]  # there is no verdict
+            entries: list[AnyBatch] = checked  # type: ignore[assignment]  # there is no verdict
             places: Sequence[int] = range(len(checked))
         else:
             places = [at for at, entry in enumerate(checked) if not isinstance(entry, Verdict)]
@@ -751,7 +751,7 @@ class Kernel:
         answers.pop()  # of the batches that are due: nobody waits for it
         return answers
 
-    def _check_all(self, batches: Sequence[object], submitter: str) -> list[Entry | Verdict]:
+    def _check_all(self, batches: Sequence[object], submitter: str) -> list[AnyBatch | Verdict]:
         """Run the structure stage on the batches of a group that are not checked yet."""
         if len(batches) < _GROUP_MIN or not self.joins_batches:
             return [b if isinstance(b, CheckedBatch) else self.check(b, submitter) for b in batches]
@@ -759,13 +759,13 @@ class Kernel:
             checked = [
                 b if isinstance(b, CheckedBatch) else self.check(b, submitter) for b in batches
             ]
-            return [_entry(b) if isinstance(b, CheckedBatch) else b for b in checked]
+            return [_any_batch(b) if isinstance(b, CheckedBatch) else b for b in checked]
         first = self._batches + 1
         self._batches += len(batches)
-        rows = self._group_structure.rows(batches, first, submitter)
+        singles = self._single_structure.singles(batches, first, submitter)
         return [
-            self._check(batches[place], submitter, first + place) if row is None else row
-            for place, row in enumerate(rows)
+            self._check(batches[place], submitter, first + place) if single is None else single
+            for place, single in enumerate(singles)
         ]
 
     def _decision(
@@ -776,9 +776,9 @@ class Kernel:
         work_max: int = UNLIMITED,
     ) -> Decision:
         """Decide a group of checked batches."""
-        entries: Sequence[Entry] = batches
+        entries: Sequence[AnyBatch] = batches
         if len(batches) >= _GROUP_MIN and self.joins_batches:
-            entries = list(map(_entry, batches))
+            entries = list(map(_any_batch, batches))
         order, verdicts = self._decide_group(
             entries, release_intents=release_intents, work_max=work_max
         )
@@ -791,7 +791,7 @@ class Kernel:
 
     def _decide_group(
         self,
-        batches: Sequence[Entry],
+        batches: Sequence[AnyBatch],
         *,
         release_intents: bool = False,
         work_max: int = UNLIMITED,
@@ -813,7 +813,7 @@ class Kernel:
         try:
             if tuple in set(map(type, batches)):
                 in_order = map(batches.__getitem__, order)
-                self._group_decision.decide(in_order, verdicts, work_max)
+                self._single_decision.decide(in_order, verdicts, work_max)
             else:
                 for place in order:
                     batch: CheckedBatch = batches[place]  # type: ignore[assignment]
@@ -891,9 +891,9 @@ class Kernel:
             notify(agent_id, set(self.registry.kinds if permissions is None else permissions))
 
 
-def _entry(batch: CheckedBatch) -> Entry:
-    """Return the row of a plain batch of one intent, and every other batch as it is."""
-    return row_of(batch) or batch
+def _any_batch(batch: CheckedBatch) -> AnyBatch:
+    """Return the single batch of one intent, and every other batch as it is."""
+    return single_of(batch) or batch
 
 
 def _rules_of_snapshot(rules: list[Json] | None = None) -> Rules | None:

@@ -35,9 +35,9 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     Admitted,
-    Group,
     Refused,
     Scheduled,
+    SingleBlock,
     Tick,
     decode_record,
     intents_of,
@@ -518,7 +518,7 @@ class _Field(NamedTuple):
 
 def _begins(data: bytes) -> bool:
     """Return whether the record is of a batch or a tick: until then a world is being set up."""
-    return isinstance(decode_record(data), Admitted | Group | Refused | Scheduled | Tick)
+    return isinstance(decode_record(data), Admitted | SingleBlock | Refused | Scheduled | Tick)
 
 
 def _cell(value: object, column: str, tick: int) -> Json:

@@ -60,7 +60,7 @@ def world_records(
 
 
 def ungrouped(records: list[bytes]) -> list[bytes]:
-    """Return the records with each batch of a `Group` in a record, in a chain of its own."""
+    """Return the records with each batch of a `SingleBlock` in a record, in a chain of its own."""
     out: list[bytes] = []
     for record in (each for data in records for each in expanded(decode_record(data))):
         prev = record_hash(out[-1]) if out else record.prev

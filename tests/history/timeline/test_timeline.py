@@ -26,9 +26,9 @@ from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     Admitted,
     Checkpoint,
-    Group,
     LogGroup,
     Refused,
+    SingleBlock,
     Tick,
     decode_record,
 )
@@ -82,7 +82,7 @@ def test_every_moment_has_the_state_of_a_replay(many_frames):
 def test_a_step_by_record_goes_through_the_batches_of_a_group(many_frames):
     """A group has the same moments as the batches would have had by themselves."""
     alone, together = ungrouped(world_records()), world_records()
-    assert any(isinstance(decode_record(data), Group) for data in together)
+    assert any(isinstance(decode_record(data), SingleBlock) for data in together)
     first, second = played(log_of(alone)), played(log_of(together))
     places = [place for place, _ in places_in(together)]
     for one, other in zip([place for place, _ in places_in(alone)], places, strict=True):

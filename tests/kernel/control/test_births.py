@@ -18,9 +18,9 @@ from placet.schemas.log.expand import batches_of
 from placet.schemas.log.record import (
     AgentChange,
     AgentChanged,
-    Group,
-    GroupWithAgents,
     Registered,
+    SingleBlock,
+    SingleBlockWithAgents,
     TickWithAgents,
     agents_of,
     decode_record,
@@ -104,7 +104,7 @@ def test_births_in_joined_batches_are_those_of_single_ones(steps):
 
 def batches_of_record(data: bytes) -> list[Any]:
     record = decode_record(data)
-    if isinstance(record, Group) or hasattr(record, "encoded"):
+    if isinstance(record, SingleBlock) or hasattr(record, "encoded"):
         return [(type(one), one.seq, agents_of(one)) for one in batches_of(record)]  # type: ignore[arg-type]
     return [(type(record), record.seq, agents_of(record))]
 
@@ -241,7 +241,7 @@ def test_a_group_with_births_is_cut_at_a_batch():
     kernel, log = world()
     decide(kernel, *[act("Bear", f"kid{n}", f"r{n}") for n in range(4)])
     record = decode_record(log[-1])
-    assert isinstance(record, GroupWithAgents)
+    assert isinstance(record, SingleBlockWithAgents)
     assert batches_in(log[-1]) == 4
     for count in (1, 3):
         past = folded(log[:-1])

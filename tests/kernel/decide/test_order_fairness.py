@@ -15,7 +15,7 @@ import pytest
 
 from placet.kernel.decide import order
 from placet.kernel.decide.order import execution_order
-from placet.kernel.decide.rows.row import row_of
+from placet.kernel.decide.single.batch import single_of
 from tests.kernel.builders import add, checked, kernel_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def orders(
     for number in range(groups):
         kernel.ledger.group = number
         came: list[CheckedBatch] = chance.sample(batches, len(batches))
-        group = [(as_rows and row_of(batch)) or batch for batch in came]
+        group = [(as_rows and single_of(batch)) or batch for batch in came]
         places = execution_order(group, kernel.ledger, seed, 0)
         told.append([(place, came[place].agents[0]) for place in places])
     return told

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from placet.kernel.decide import batches
-from placet.kernel.decide.rows import decide
+from placet.kernel.decide.single import decide
 from placet.kernel.gate import FINAL_STAGES, GATE, ON_ARRIVAL, STAGES, WHEN_DUE, RunsAt
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
 from tests.kernel.builders import add, kernel_of

@@ -54,7 +54,7 @@ class PlayedState(msgspec.Struct, array_like=True):
     agents: dict[str, PlayedAgent] = {}
 
     def apply(self, record: Record) -> None:
-        """Apply one record; a `Group` is passed as the records of `expanded`.
+        """Apply one record; a `SingleBlock` is passed as the records of `expanded`.
 
         Raises:
             StoreError: The record changes fields of an entity that does not exist.

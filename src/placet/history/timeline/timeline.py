@@ -1,6 +1,7 @@
 """Positions, moments, steps and searches on the time line of a log.
 
-A place is a record, and inside a `Group` a batch of it: after it, the world is as its moment says.
+A place is a record, and inside a `SingleBlock` a batch of it: its moment is that of the world after
+it.
 """
 
 from bisect import bisect_right
@@ -38,7 +39,7 @@ class Place(NamedTuple):
 
     Attributes:
         record: Ordinal number of the record.
-        batch: Position of the batch in a `Group`; 0 for other records, `LAST` for the end.
+        batch: Position of the batch in a `SingleBlock`; 0 for other records, `LAST` for the end.
     """
 
     record: int

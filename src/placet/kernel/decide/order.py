@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeAlias
 
-from placet.kernel.decide.rows.row import Entry
+from placet.kernel.decide.single.batch import AnyBatch
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.prng import LANE_BYTES, mix64, mix_lanes
 from placet.schemas.batch import CheckedBatch
@@ -30,7 +30,7 @@ Key: TypeAlias = tuple[int, int, int, int]
 
 
 def execution_order(
-    batches: Sequence[Entry], ledger: Ledger, seed: int, now_ns: int
+    batches: Sequence[AnyBatch], ledger: Ledger, seed: int, now_ns: int
 ) -> Sequence[int]:
     """Return the places of the batches of a group in their order of execution. O(n log n).
 
@@ -101,17 +101,17 @@ def _merged(keys: list[Key], queues: list[Sequence[str]]) -> Sequence[int]:
     return ordered
 
 
-def _agents(batch: Entry) -> Sequence[str]:
+def _agents(batch: AnyBatch) -> Sequence[str]:
     return batch.agents if isinstance(batch, CheckedBatch) else (batch[1],)
 
 
-def _due_ns(batch: Entry, now_ns: int) -> int:
+def _due_ns(batch: AnyBatch, now_ns: int) -> int:
     if not isinstance(batch, CheckedBatch) or batch.due_of is None or batch.sim_time_ns is None:
         return now_ns
     return batch.sim_time_ns
 
 
-def _priority(batch: Entry, ledger: Ledger) -> int:
+def _priority(batch: AnyBatch, ledger: Ledger) -> int:
     """Return the priority of a batch, capped by its agents'."""
     if isinstance(batch, CheckedBatch):
         return min(batch.priority, priority_cap(batch.agents, ledger))

@@ -11,7 +11,7 @@ import msgspec
 
 from placet.kernel.commit.apply_record import apply_record
 from placet.kernel.commit.commit import Journal
-from placet.kernel.decide.rows.fold import fold_group
+from placet.kernel.decide.single.fold import fold_block
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
@@ -29,12 +29,12 @@ from placet.schemas.log.record import (
     EntityChange,
     ForkAdopted,
     Forked,
-    Group,
     Header,
     Record,
     Refused,
     RulesChanged,
     Scheduled,
+    SingleBlock,
     decode_record,
     encode_record,
     record_hash,
@@ -143,7 +143,7 @@ class Replayer:
         self.journal.count += 1
         return record
 
-    def apply_part(self, group: Group, count: int) -> None:
+    def apply_part(self, group: SingleBlock, count: int) -> None:
         """Fold the first batches of the next record; the replay stays before that record.
 
         Raises:
@@ -162,9 +162,9 @@ class Replayer:
             apply_record(self.ledger, record, self._batch(record))
             fold_changes(self.state, record.changes)
             return
-        if isinstance(record, Group):
+        if isinstance(record, SingleBlock):
             self._note_group(record)
-            fold_group(record, self.state, self.ledger, self._fold_batch)
+            fold_block(record, self.state, self.ledger, self._fold_batch)
             return
         if isinstance(record, Refused | Scheduled):
             apply_record(self.ledger, record, self._batch(record))
@@ -191,7 +191,7 @@ class Replayer:
     def _fold_batch(self, record: BatchRecord) -> None:
         self._fold(record, b"")
 
-    def _note_group(self, record: Group) -> None:
+    def _note_group(self, record: SingleBlock) -> None:
         """Count the batches of a record and their group, as `_batch` does."""
         self.batches_seen = max(self.batches_seen, *record.numbers)
         self._count_group(record)
@@ -204,7 +204,7 @@ class Replayer:
         self._count_group(record)
         return recorded_batch(record)
 
-    def _count_group(self, record: BatchRecord | Group) -> None:
+    def _count_group(self, record: BatchRecord | SingleBlock) -> None:
         ledger = self.ledger
         if (record.tick, record.group) == (ledger.tick, ledger.group):
             self.groups += 1
@@ -257,7 +257,7 @@ def seqs_of(record: Record) -> int:
     """Return the number of seqs that a record takes."""
     if isinstance(record, Admitted):
         return len(record.contexts)
-    if isinstance(record, Group):
+    if isinstance(record, SingleBlock):
         return len(record.puts)
     return 0 if isinstance(record, Header | Refused | Checkpoint | ForkAdopted) else 1
 

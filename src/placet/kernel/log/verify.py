@@ -47,7 +47,6 @@ from placet.schemas.log.record import (
     AgentChanged,
     Configured,
     ForkAdopted,
-    Group,
     Header,
     Patched,
     Record,
@@ -56,6 +55,7 @@ from placet.schemas.log.record import (
     RulesChanged,
     Scheduled,
     Settled,
+    SingleBlock,
     Tick,
     agents_of,
     decode_record,
@@ -219,7 +219,7 @@ class Verifier(Replayer):
                 self._change_rules(record, data)
             case Admitted() | Refused() | Scheduled():
                 self._verify_batch(record, data)
-            case Group():  # each batch by itself: it must come to the same
+            case SingleBlock():  # each batch by itself: it must come to the same
                 for batch in batches_of(record):
                     self._verify_batch(batch, encode_record(batch))
             case Registered() | AgentChanged() | Tick() | Settled() | ForkAdopted() | Patched():

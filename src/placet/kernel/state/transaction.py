@@ -137,7 +137,7 @@ class Transaction(Draft):
         self.open_batch()
         self._is_of_tick = True
 
-    def open_row(self, size: Sized, seq: int, agent_id: str) -> None:
+    def open_single(self, size: Sized, seq: int, agent_id: str) -> None:
         """Begin a batch of one intent: `open_batch` and `begin` in one.
 
         Args:
@@ -156,7 +156,7 @@ class Transaction(Draft):
         self.agent_id = agent_id
 
     def resume(self, batch: CheckedBatch) -> None:
-        """Take the checked batch of the row that is open."""
+        """Take the checked batch of the open single batch."""
         self._batch = batch
 
     def plain_writes(self) -> Sequence[Undo] | None:

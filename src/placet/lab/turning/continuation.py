@@ -30,7 +30,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SEED_MAX
 from placet.schemas.log.expand import BatchRecord, batches_of
-from placet.schemas.log.record import Admitted, Group, Refused, Scheduled, Tick, encode_record
+from placet.schemas.log.record import Admitted, Refused, Scheduled, SingleBlock, Tick, encode_record
 from placet.schemas.log.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from placet.stores.snapshots.files import snapshots_of
 from placet.stores.snapshots.recovery import (
@@ -136,7 +136,7 @@ def states_at(log: EventLog, ticks: Sequence[int], tick_ns: int) -> Iterator[Tic
     tick: int | None = next(wanted)
     for ordinal, data in read_on(log, past.journal.count):
         record = decode(data, ordinal)
-        if tick == 0 and isinstance(record, Admitted | Group | Refused | Scheduled | Tick):
+        if tick == 0 and isinstance(record, Admitted | SingleBlock | Refused | Scheduled | Tick):
             yield _state(past, 0)
             tick = next(wanted, None)
         past.apply(data)
@@ -169,7 +169,7 @@ def batches_of_tick(log: EventLog, tick: int, tick_ns: int) -> list[BatchRecord]
         if record.now_ns > tick * tick_ns:
             break
         if record.now_ns == tick * tick_ns and isinstance(
-            record, Admitted | Group | Refused | Scheduled
+            record, Admitted | SingleBlock | Refused | Scheduled
         ):
             found += batches_of(record)
     return found

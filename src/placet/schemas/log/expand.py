@@ -1,4 +1,4 @@
-"""The batches of a record: one, or those of a `Group` as if each had a record by itself.
+"""The batches of a record: one, or those of a `SingleBlock` as if each had a record by itself.
 
 Every reader of records goes through `expanded`, so that it need not know in which form a batch was
 recorded.
@@ -19,11 +19,11 @@ from placet.schemas.log.record import (
     AdmittedWithWork,
     Changes,
     EntityChange,
-    Group,
-    GroupWithAgents,
     Record,
     Refused,
     Scheduled,
+    SingleBlock,
+    SingleBlockWithAgents,
 )
 
 BatchRecord: TypeAlias = Admitted | Refused | Scheduled
@@ -36,44 +36,45 @@ _IDS: Final = msgspec.msgpack.Decoder(tuple[str, str, msgspec.Raw, msgspec.Raw, 
 _ONE: Final = array_header(1)
 
 _MISFITS: Final = (IndexError, KeyError, TypeError, ValueError, msgspec.DecodeError)
-"""Errors of a group whose parts do not fit together."""
+"""Errors of a block whose parts do not fit together."""
 
 
-class InconsistentGroup(StoreError, ValueError):  # noqa: N818  # reads as the failure
-    """A `Group` whose parts do not fit together: the log is damaged, or forged."""
+class InconsistentBlock(StoreError, ValueError):  # noqa: N818  # reads as the failure
+    """A `SingleBlock` whose parts do not fit together: the log is damaged, or forged."""
 
 
 def expanded(record: Record) -> Sequence[Record]:
-    """Return the record, or of a `Group` the records that its batches would have had, in order.
+    """Return the record, or the records that the batches of a `SingleBlock` would have had.
 
-    They all have the `prev` of the group: only the group itself is a link of the chain.
+    They are in order of execution, and have the `prev` of the block, which alone is a link of the
+    chain.
 
     Raises:
-        InconsistentGroup: No gate has written the group.
+        InconsistentBlock: No gate has written the block.
     """
-    return batches_of(record) if isinstance(record, Group) else (record,)
+    return batches_of(record) if isinstance(record, SingleBlock) else (record,)
 
 
-def batches_of(record: BatchRecord | Group) -> Sequence[BatchRecord]:
+def batches_of(record: BatchRecord | SingleBlock) -> Sequence[BatchRecord]:
     """Return the records of the batches that a record holds, in order of execution.
 
     Raises:
-        InconsistentGroup: No gate has written the group.
+        InconsistentBlock: No gate has written the block.
     """
-    if not isinstance(record, Group):
+    if not isinstance(record, SingleBlock):
         return (record,)
     try:
-        batches = GroupBatches(record)
+        batches = BlockBatches(record)
         return [batches.record_of(item) for item in batches]
     except _MISFITS as error:
-        raise InconsistentGroup(
-            f"the record of seq {record.seq} is an inconsistent group of batches: {error!r:.200}",
+        raise InconsistentBlock(
+            f"the record of seq {record.seq} is an inconsistent block of batches: {error!r:.200}",
             seq=record.seq,
         ) from error
 
 
-class GroupItem(NamedTuple):
-    """One batch of a `Group`.
+class BlockItem(NamedTuple):
+    """One batch of a `SingleBlock`.
 
     Attributes:
         place: Its place in the record, from 0.
@@ -82,7 +83,7 @@ class GroupItem(NamedTuple):
         req_id: Its req_id.
         part: The encoded intent.
         fingerprint: 64-bit hash of its content.
-        put: The one change of an admitted batch, as in `Group.puts`.
+        put: The one change of an admitted batch, as in `SingleBlock.puts`.
         is_plain: It was admitted, and did nothing but its put.
     """
 
@@ -96,10 +97,10 @@ class GroupItem(NamedTuple):
     is_plain: bool
 
 
-class GroupBatches:
-    """The batches of a `Group`, in order of execution."""
+class BlockBatches:
+    """The batches of a `SingleBlock`, in order of execution."""
 
-    def __init__(self, record: Group) -> None:
+    def __init__(self, record: SingleBlock) -> None:
         self._record = record
         self._refusals: dict[int, list[tuple[int | None, str, str, str]]] = {}
         for place, index, stage, code, message in record.refused:
@@ -112,13 +113,13 @@ class GroupBatches:
         self._notices = dict(record.notices)
         self._answers = dict(record.answers)
         self._work = dict(record.work)
-        self._agents = dict(record.agents) if isinstance(record, GroupWithAgents) else {}
+        self._agents = dict(record.agents) if isinstance(record, SingleBlockWithAgents) else {}
         self._special = {
             *self._refusals, *self._effects, *self._changes, *self._normalized, *self._notices,
             *self._answers, *self._work, *self._agents,
         }  # fmt: skip
 
-    def __iter__(self) -> Iterator[GroupItem]:
+    def __iter__(self) -> Iterator[BlockItem]:
         """Yield the batches.
 
         Raises:
@@ -136,14 +137,14 @@ class GroupBatches:
             if place not in refusals:
                 put = puts[admitted]
                 admitted += 1
-            yield GroupItem(
+            yield BlockItem(
                 place, start + admitted, agent_id, req_id, bytes(part),
                 int.from_bytes(hashed.digest(), "big"), put, place not in special,
             )  # fmt: skip
         if admitted != len(puts):
             raise IndexError("it has more changes than admitted batches")
 
-    def record_of(self, item: GroupItem) -> Admitted | Refused:
+    def record_of(self, item: BlockItem) -> Admitted | Refused:
         """Return the record that a batch would have had."""
         record, place = self._record, item.place
         contexts, submitters = record.contexts, record.submitters
@@ -176,7 +177,7 @@ class GroupBatches:
             return AdmittedWithOutput(*[*fields, answers])
         return Admitted(*fields)
 
-    def _changes_of(self, item: GroupItem) -> Changes:
+    def _changes_of(self, item: BlockItem) -> Changes:
         if item.put is None:
             return self._changes.get(item.place, _NO_CHANGES)
         key, entity, value, foreign_seq = item.put

@@ -206,12 +206,12 @@ class AdmittedWithAgents(AdmittedWithWork, array_like=True, frozen=True, tag=28)
     agents: list[AgentChange] = []
 
 
-class Group(_Record, array_like=True, frozen=True, tag=27):
-    """Log record of plain batches of one intent that were decided in a row, in execution order.
+class SingleBlock(_Record, array_like=True, frozen=True, tag=27):
+    """Log record of consecutive single batches (plain ones of one intent), in execution order.
 
     One record and one hash for many batches. Each is still all or nothing, with its seq;
     `expanded` returns the records that the batches would have had by themselves. A batch of
-    several intents, a dry run, a scheduled, due or dated batch is never in a `Group`.
+    several intents, a dry run, a scheduled, due or dated batch is never in a `SingleBlock`.
 
     Attributes:
         group_seq: Sequence number of the world when the group was opened.
@@ -254,10 +254,10 @@ class Group(_Record, array_like=True, frozen=True, tag=27):
     work: list[tuple[int, int]] = []
 
 
-class GroupWithAgents(Group, array_like=True, frozen=True, tag=29):
-    """A `Group` of which a batch registered or removed agents.
+class SingleBlockWithAgents(SingleBlock, array_like=True, frozen=True, tag=29):
+    """A `SingleBlock` of which a batch registered or removed agents.
 
-    It has a separate tag, so that other groups keep their bytes.
+    It has a separate tag, so that other blocks keep their bytes.
 
     Attributes:
         agents: `[place, agents]` of each such batch, as `AdmittedWithAgents.agents`.
@@ -388,8 +388,8 @@ Record = (
     | AdmittedWithOutput
     | AdmittedWithWork
     | AdmittedWithAgents
-    | Group
-    | GroupWithAgents
+    | SingleBlock
+    | SingleBlockWithAgents
     | Refused
     | Scheduled
     | Tick
@@ -456,7 +456,7 @@ def _require_format(version: Json) -> None:
 
 def group_of(record: Record) -> tuple[int, int] | None:
     """Return tick and number of the group in which a batch was decided; None for other records."""
-    return (record.tick, record.group) if isinstance(record, _BatchBody | Group) else None
+    return (record.tick, record.group) if isinstance(record, _BatchBody | SingleBlock) else None
 
 
 _HASH: Final = blake2b(digest_size=HASH_BYTES)
@@ -494,8 +494,8 @@ _TYPES: Final[dict[type, str]] = {
     AdmittedWithOutput: "batch",
     AdmittedWithWork: "batch",
     AdmittedWithAgents: "batch",
-    Group: "group",
-    GroupWithAgents: "group",
+    SingleBlock: "group",
+    SingleBlockWithAgents: "group",
     Refused: "refused",
     Scheduled: "scheduled",
     Tick: "tick",
@@ -521,7 +521,7 @@ def record_type(record: Record) -> str:
 
 
 def agents_of(record: Record) -> Sequence[AgentChange]:
-    """Return the agents that a record, which is no `Group`, registered or removed, in order."""
+    """Return the agents that a record, no `SingleBlock`, registered or removed, in order."""
     match record:
         case AdmittedWithAgents() | TickWithAgents():
             return record.agents

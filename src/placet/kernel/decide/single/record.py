@@ -1,4 +1,4 @@
-"""The commit of many batches of one intent: one `Group` record, with one hash, of all of them."""
+"""The commit of single batches: one `SingleBlock` record, with one hash, of many of them."""
 
 from collections.abc import Sequence
 from operator import itemgetter
@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from placet.kernel.commit.commit import DecisionRecorder, Journal
 from placet.kernel.context import GateContext
-from placet.kernel.decide.rows.row import Row
+from placet.kernel.decide.single.batch import SingleBatch
 from placet.kernel.state.draft import Undo
 from placet.schemas.batch import RELEASED, CheckedBatch
 from placet.schemas.codec import Json, array_header, canonical
@@ -20,9 +20,9 @@ from placet.schemas.log.record import (
     AdmittedWithWork,
     AgentChange,
     Changes,
-    Group,
-    GroupWithAgents,
     Refused,
+    SingleBlock,
+    SingleBlockWithAgents,
     encode_record,
 )
 
@@ -39,26 +39,26 @@ _NAMES_MAX: Final = 65_536
 _AGENT, _CONTEXT, _PART, _NUMBER, _SUBMITTER = map(itemgetter, (1, 5, 6, 8, 9))
 
 
-class GroupRecorder(DecisionRecorder):
-    """Makes decisions final, and collects their records into one `Group` record.
+class SingleRecorder(DecisionRecorder):
+    """Makes decisions final, and collects their records into one `SingleBlock` record.
 
     `flush` writes it. Until then the batches are in the ledger but not in the log, so the caller
     flushes before anything else is written, and also when it is interrupted.
 
     Attributes:
-        rows: The batches of the record so far, in order of execution.
+        singles: The batches of the record so far, in order of execution.
         keys: Number of each `(collection, field)` that a put names.
         puts: The encoded put of each admitted batch, or `NO_PUT`.
     """
 
-    __slots__ = ("_others", "_room", "keys", "puts", "rows")
+    __slots__ = ("_others", "_room", "keys", "puts", "singles")
 
     def __init__(self, context: GateContext, journal: Journal, world: str) -> None:
         super().__init__(context, journal, world)
         self._begin()
 
     def _begin(self) -> None:
-        self.rows: list[Row] = []
+        self.singles: list[SingleBatch] = []
         self.keys: dict[tuple[str, str], int] = {}
         self.puts: list[bytes] = []
         self._others = _Others()
@@ -69,11 +69,11 @@ class GroupRecorder(DecisionRecorder):
         """How the log keeps a record."""
         return self._journal.durability
 
-    def add(self, row: Row, writes: Sequence[Undo]) -> None:
+    def add(self, single: SingleBatch, writes: Sequence[Undo]) -> None:
         """Add a plain batch that passed every stage; the caller applies it to the ledger.
 
         Args:
-            row: The batch.
+            single: The batch.
             writes: What its rule wrote: one put, or nothing.
 
         Raises:
@@ -87,21 +87,21 @@ class GroupRecorder(DecisionRecorder):
             if key is None:
                 canonical((collection, field))  # a name that cannot be encoded spoils no other
                 key = len(self.keys)
-            owner = None if entity == row[1] else entity
+            owner = None if entity == single[1] else entity
             put = canonical((key, owner, changed.fields[field], changed.foreign_seq))
             if key == len(self.keys):
                 self.keys[collection, field] = key
-        self._room -= len(row[6])
+        self._room -= len(single[6])
         if self._room < 0:
             self.flush()
-        self.rows.append(row)
+        self.singles.append(single)
         self.puts.append(put)
 
     def write(self, record: Admitted | Refused, data: bytes, batch: CheckedBatch) -> None:
         """Add the record of a batch, which is applied, to the record of the group."""
-        place = len(self.rows)
+        place = len(self.singles)
         self._room -= len(batch.encoded)
-        self.rows.append(
+        self.singles.append(
             (
                 *(RELEASED, batch.agents[0], batch.req_ids[0], "", 0, batch.contexts[0]),
                 *(batch.encoded[1:], 0, int(batch.batch_id[1:]), batch.submitter),
@@ -115,21 +115,21 @@ class GroupRecorder(DecisionRecorder):
 
     def flush(self) -> None:
         """Write the record of the batches since the last flush, if there are any."""
-        rows, context, journal = self.rows, self._context, self._journal
-        if not rows:
+        singles, context, journal = self.singles, self._context, self._journal
+        if not singles:
             return
         others = self._others
-        record = Group(
+        record = SingleBlock(
             journal.prev,
             context.ledger.seq,
             context.now_ns,
             context.group_seq,
             context.ledger.tick,
             context.group,
-            list(map(_NUMBER, rows)),
-            _submitters(rows),
-            array_header(len(rows)) + b"".join(map(_PART, rows)),
-            _same_or_all(list(map(_CONTEXT, rows))),
+            list(map(_NUMBER, singles)),
+            _submitters(singles),
+            array_header(len(singles)) + b"".join(map(_PART, singles)),
+            _same_or_all(list(map(_CONTEXT, singles))),
             list(self.keys),
             cast("list[Json]", msgspec.Raw(array_header(len(self.puts)) + b"".join(self.puts))),
             others.refused,
@@ -141,7 +141,7 @@ class GroupRecorder(DecisionRecorder):
             others.work,
         )
         if others.agents:
-            record = GroupWithAgents(**asdict(record), agents=others.agents)
+            record = SingleBlockWithAgents(**asdict(record), agents=others.agents)
         data = encode_record(record)
         ledger = context.ledger
         ledger.group = context.group + 1
@@ -180,9 +180,9 @@ class _Others:
             self.agents.append((place, record.agents))
 
 
-def _submitters(rows: list[Row]) -> str | list[str] | None:
-    submitters = list(map(_SUBMITTER, rows))
-    return None if submitters == list(map(_AGENT, rows)) else _same_or_all(submitters)
+def _submitters(singles: list[SingleBatch]) -> str | list[str] | None:
+    submitters = list(map(_SUBMITTER, singles))
+    return None if submitters == list(map(_AGENT, singles)) else _same_or_all(submitters)
 
 
 def _same_or_all(values: list[Json]) -> Json:

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 from typing_extensions import TypedDict
 
 from placet.kernel import Kernel, KernelConfig
-from placet.kernel.decide.rows import record as group_record
+from placet.kernel.decide.single import record as group_record
 from placet.kernel.ledger.dedup_window import DedupWindows, RangeEntry
 from placet.kernel.ledger.ledger import Agent
 from placet.kernel.log.replay import Replayer, folded
@@ -22,7 +22,7 @@ from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.limits import Limits
 from placet.schemas.log.expand import batches_of
-from placet.schemas.log.record import Group, decode_record
+from placet.schemas.log.record import SingleBlock, decode_record
 
 NAMES = [f"n:{number}" for number in range(8)]
 DESKS = "desk.agents"
@@ -157,7 +157,7 @@ def test_a_record_is_bounded(monkeypatch):
     monkeypatch.setattr(group_record, "_NAMES_MAX", 1)
     kernel, log = opened()
     kernel.decide_group(batches(*"abcdefgh"))
-    groups = [record for record in map(decode_record, log) if isinstance(record, Group)]
+    groups = [record for record in map(decode_record, log) if isinstance(record, SingleBlock)]
     assert len(groups) > 2
     assert sum(len(group.numbers) for group in groups) == len(NAMES)
     past = folded(log)
@@ -181,8 +181,8 @@ def test_an_inconsistent_group_is_an_error(change):
     kernel, log = opened()
     kernel.decide_group(batches(*"abcdefgh"))
     record = decode_record(log[-1])
-    assert isinstance(record, Group)
-    with pytest.raises(ValueError, match="an inconsistent group of batches"):
+    assert isinstance(record, SingleBlock)
+    with pytest.raises(ValueError, match="an inconsistent block of batches"):
         batches_of(msgspec.structs.replace(record, **change))
 
 

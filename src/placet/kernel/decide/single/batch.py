@@ -1,4 +1,4 @@
-"""A row: a plain batch of one intent, as the decision of a group reads it.
+"""The single batch, as the decision of a group reads it: a plain batch of one intent.
 
 A plain batch is decided now: it has no time, no options, no warnings and no `valid_until`. A tuple
 is a quarter of the cost of a `CheckedBatch`, which is built from it where an ordinary stage needs
@@ -12,21 +12,21 @@ from placet.schemas.codec import array_header
 from placet.schemas.intent import Intent
 from placet.schemas.limits import base_work
 
-Row: TypeAlias = tuple[Intent, str, str, str, int, int, bytes, int, int, str]
+SingleBatch: TypeAlias = tuple[Intent, str, str, str, int, int, bytes, int, int, str]
 """`(intent, agent_id, req_id, kind, priority, context_seq, part, fingerprint, number, submitter)`.
 
 `part` is the encoded `Part` of the intent, and `number` that of the batch id `b{number}`.
 """
 
-Entry: TypeAlias = Row | CheckedBatch
+AnyBatch: TypeAlias = SingleBatch | CheckedBatch
 """A batch of a group, in either form."""
 
 ONE: Final = array_header(1)
-"""What precedes the encoded part of the only intent of a batch."""
+"""The bytes before the encoded part of the only intent of a batch."""
 
 
-def row_of(batch: CheckedBatch) -> Row | None:
-    """Return the row of a checked batch; None if it is not a plain batch of one intent."""
+def single_of(batch: CheckedBatch) -> SingleBatch | None:
+    """Return the single batch of a checked batch; None if it is not a plain batch of one intent."""
     if (
         len(batch.req_ids) != 1
         or batch.due_of is not None
@@ -44,9 +44,9 @@ def row_of(batch: CheckedBatch) -> Row | None:
     )
 
 
-def batch_of(row: Row) -> CheckedBatch:
-    """Build the checked batch of a row."""
-    intent, agent_id, req_id, kind, priority, context_seq, part, fingerprint, number, who = row
+def checked_of(single: SingleBatch) -> CheckedBatch:
+    """Build the checked batch of a single batch."""
+    intent, agent_id, req_id, kind, priority, context_seq, part, fingerprint, number, who = single
     batch = CheckedBatch()
     batch.intents = [intent]
     batch.encoded = ONE + part
@@ -60,7 +60,7 @@ def batch_of(row: Row) -> CheckedBatch:
     return batch
 
 
-class RowSize:
+class SingleSize:
     """The size of the batch that is being decided, from which a draft knows its work.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Replay of a `Group`: its plain batches are applied without building a record of each."""
+"""Replay of a `SingleBlock`: its plain batches are applied without building a record of each."""
 
 from collections.abc import Callable
 
@@ -7,12 +7,12 @@ from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.state.tree import State
 from placet.schemas.batch import sequence_form
 from placet.schemas.codec import freeze
-from placet.schemas.log.expand import BatchRecord, GroupBatches, GroupItem
-from placet.schemas.log.record import Group
+from placet.schemas.log.expand import BatchRecord, BlockBatches, BlockItem
+from placet.schemas.log.record import SingleBlock
 
 
-def fold_group(
-    record: Group, state: State, ledger: Ledger, fold_one: Callable[[BatchRecord], None]
+def fold_block(
+    record: SingleBlock, state: State, ledger: Ledger, fold_one: Callable[[BatchRecord], None]
 ) -> None:
     """Apply the batches of a group to state and ledger, in order of execution.
 
@@ -22,7 +22,7 @@ def fold_group(
         ledger: The ledger.
         fold_one: Applies the record of a batch that is not plain, or is charged to a quota.
     """
-    batches, keys, now_ns = GroupBatches(record), record.keys, record.now_ns
+    batches, keys, now_ns = BlockBatches(record), record.keys, record.now_ns
     is_charged = ledger.has_quotas or ledger.policy.checks_work
     limits, agents, dedup = ledger.policy.limits, ledger.agents, ledger.dedup
     ordinals, remember_above = ledger.ordinals, dedup.remembering(now_ns, limits)
@@ -50,19 +50,19 @@ def fold_group(
             _fold_put(item, *keys[item.put[0]], state)
 
 
-def _fold_put(item: GroupItem, collection: str, field: str, state: State) -> None:
+def _fold_put(item: BlockItem, collection: str, field: str, state: State) -> None:
     """Write the one change of a batch, with its stamp."""
     assert item.put is not None, "the batch changed a field"
     _, entity, value, foreign_seq = item.put
     entity = item.agent_id if entity is None else entity
-    row = state.collections[collection].entities[entity]
-    if row.epoch != state.epoch:  # a cut shares it
-        row = state.own(collection, entity, row)
-    fields = row.fields
+    kept = state.collections[collection].entities[entity]
+    if kept.epoch != state.epoch:  # a cut shares it
+        kept = state.own(collection, entity, kept)
+    fields = kept.fields
     if field in fields:
         fields[field] = freeze(value)
     else:
-        row.fields = dict(sorted({**fields, field: freeze(value)}.items()))
-    row.seq, row.by, row.foreign_seq = item.seq, item.agent_id, foreign_seq
-    if row.digest is not None:
-        state.mark_dirty(collection, entity, row)
+        kept.fields = dict(sorted({**fields, field: freeze(value)}.items()))
+    kept.seq, kept.by, kept.foreign_seq = item.seq, item.agent_id, foreign_seq
+    if kept.digest is not None:
+        state.mark_dirty(collection, entity, kept)

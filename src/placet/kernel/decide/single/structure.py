@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from placet.kernel.decide.rows.row import Row
+from placet.kernel.decide.single.batch import SingleBatch
 from placet.kernel.gate.shape import Validate, column_validators
 from placet.kernel.gate.structure import seems_huge
 from placet.kernel.plugin.registry import Registry
@@ -28,7 +28,7 @@ _KIND, _CONTEXT = itemgetter("kind"), itemgetter("context_seq")
 _HASH64: Final = blake2b(digest_size=8)
 
 
-class GroupStructure:
+class SingleStructure:
     """The structure stage of one world for groups of batches of one intent."""
 
     __slots__ = ("_chunk", "_frames", "_payloads", "_small_bytes_max", "_values_max")
@@ -41,28 +41,30 @@ class GroupStructure:
             limits.payload_bytes_max, limits.batch_bytes_max, limits.batch_values_max
         )
 
-    def rows(self, batches: Sequence[object], first: int, submitter: str) -> list[Row | None]:
-        """Return the row of each batch that is plainly one valid intent; None for every other.
+    def singles(
+        self, batches: Sequence[object], first: int, submitter: str
+    ) -> list[SingleBatch | None]:
+        """Return the single batch of each plain batch of one valid intent; None for the others.
 
         Args:
             batches: Submitted batches.
             first: Number of the first batch; the others follow.
             submitter: Their submitter.
         """
-        rows: list[Row | None] = [None] * len(batches)
+        singles: list[SingleBatch | None] = [None] * len(batches)
         for start in range(0, len(batches), self._chunk):
             try:
                 places, intents = self._valid(*_plain(batches[start : start + self._chunk]))
                 if intents:
                     numbers = [first + start + place for place in places]
-                    found = self._rows(intents, numbers, submitter)
-                    for place, row in zip(places, found, strict=True):
-                        rows[start + place] = row
+                    found = self._singles(intents, numbers, submitter)
+                    for place, single in zip(places, found, strict=True):
+                        singles[start + place] = single
             except INTERRUPTS:
                 raise
             except BaseException:  # noqa: BLE001  # each by itself, which says what is wrong
                 continue
-        return rows
+        return singles
 
     def _valid(
         self, places: Sequence[int], intents: Sequence[Json]
@@ -90,8 +92,10 @@ class GroupStructure:
             return places, frames
         return [places[position] for position in kept], [frames[position] for position in kept]
 
-    def _rows(self, intents: list[Intent], numbers: list[int], submitter: str) -> list[Row | None]:
-        """Encode and hash valid intents; a row is None where that needs a closer look."""
+    def _singles(
+        self, intents: list[Intent], numbers: list[int], submitter: str
+    ) -> list[SingleBatch | None]:
+        """Encode and hash valid intents; None where that needs a closer look."""
         parts = list(map(part_of, intents))
         encoded = list(map(canonical, parts))
         copy = _HASH64.copy
@@ -102,7 +106,7 @@ class GroupStructure:
             digests.append(hashed.digest())
         fingerprints = unpack(f">{len(digests)}Q", b"".join(digests))
         agent_ids, req_ids, kinds, _, priorities = zip(*parts, strict=True)
-        rows: list[Row | None] = list(
+        singles: list[SingleBatch | None] = list(
             zip(
                 *(intents, agent_ids, req_ids, kinds, priorities, map(_CONTEXT, intents), encoded),
                 *(fingerprints, numbers, repeat(submitter)),
@@ -112,8 +116,8 @@ class GroupStructure:
         if max(map(len, encoded)) >= self._small_bytes_max or seems_huge(b"".join(encoded)):
             for place, part in enumerate(encoded):
                 if len(part) >= self._small_bytes_max or seems_huge(part):
-                    rows[place] = None
-        return rows
+                    singles[place] = None
+        return singles
 
 
 def _plain(batches: Sequence[object]) -> tuple[Sequence[int], list[Any]]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from placet.kernel import Kernel
-from placet.kernel.decide.rows import record
+from placet.kernel.decide.single import record
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.plugin.domain import Domain, Kind
@@ -16,7 +16,7 @@ from placet.kernel.state.draft import Draft
 from placet.kernel.state.transaction import Transaction
 from placet.schemas.codec import canonical
 from placet.schemas.intent import Intent
-from tests.kernel.decide.rows.lives import Life
+from tests.kernel.decide.single.lives import Life
 
 
 @settings(deadline=None)
@@ -94,21 +94,21 @@ def _names_are_not_encoded(monkeypatch):
 
 
 def _a_position_stays(monkeypatch):
-    def open_row(draft, size, seq, agent_id):
+    def open_single(draft, size, seq, agent_id):
         draft.open_batch(size)
         draft.seq, draft.agent_id = seq, agent_id
 
-    monkeypatch.setattr(Transaction, "open_row", open_row)
+    monkeypatch.setattr(Transaction, "open_single", open_single)
 
 
 def _a_sum_of_changes_stays(monkeypatch):
-    def open_row(draft, size, seq, agent_id):
+    def open_single(draft, size, seq, agent_id):
         summed = draft._summed
         open_before(draft, size, seq, agent_id)
         draft._summed = summed
 
-    open_before = Transaction.open_row
-    monkeypatch.setattr(Transaction, "open_row", open_row)
+    open_before = Transaction.open_single
+    monkeypatch.setattr(Transaction, "open_single", open_single)
 
 
 @pytest.mark.parametrize(

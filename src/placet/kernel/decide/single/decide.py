@@ -1,4 +1,4 @@
-"""The decision of a group of batches: the plain ones in one loop, the others stage by stage.
+"""The decision of a group of batches: the single ones in one loop, the others stage by stage.
 
 The loop asks, for each batch of one intent, whether every stage passes it without a closer look,
 with the objects of its agent and kind in hand. If a stage does not, the batch takes the ordinary
@@ -17,8 +17,8 @@ from placet.kernel.decide.batches import (
     refuse_fault,
     refuse_orphans,
 )
-from placet.kernel.decide.rows.record import GroupRecorder
-from placet.kernel.decide.rows.row import ONE, Entry, Row, RowSize, batch_of
+from placet.kernel.decide.single.batch import ONE, AnyBatch, SingleBatch, SingleSize, checked_of
+from placet.kernel.decide.single.record import SingleRecorder
 from placet.kernel.gate import GATE
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.dedup_window import RangeEntry, admitted
@@ -61,26 +61,26 @@ class _KindFacts(NamedTuple):
     quota: Quota | None
 
 
-class GroupDecision:
-    """Decides groups that contain plain batches of one intent."""
+class SingleDecision:
+    """Decides groups that contain single batches."""
 
-    __slots__ = ("_context", "_recorder", "_rules", "_single", "_size")
+    __slots__ = ("_context", "_ordinary", "_recorder", "_rules", "_size")
 
     def __init__(
         self,
         context: GateContext,
         rules: DomainRules,
-        recorder: GroupRecorder,
-        single: DecisionRecorder,
+        recorder: SingleRecorder,
+        ordinary: DecisionRecorder,
     ) -> None:
         self._context = context
         self._rules = rules
         self._recorder = recorder
-        self._single = single
-        self._size = RowSize()
+        self._ordinary = ordinary
+        self._size = SingleSize()
 
     def decide(
-        self, entries: Iterable[Entry], verdicts: list[Verdict], work_max: int = UNLIMITED
+        self, entries: Iterable[AnyBatch], verdicts: list[Verdict], work_max: int = UNLIMITED
     ) -> None:
         """Decide batches in the order given, and append the verdict of each.
 
@@ -89,20 +89,20 @@ class GroupDecision:
             verdicts: Receives the verdicts.
             work_max: Leave the rest undecided once the rules charged more units than this.
         """
-        context, recorder, single = self._context, self._recorder, self._single
-        recorder.effects, recorder.unpaid = single.effects, single.unpaid
-        recorder.agents, recorder.removed = single.agents, single.removed
+        context, recorder, ordinary = self._context, self._recorder, self._ordinary
+        recorder.effects, recorder.unpaid = ordinary.effects, ordinary.unpaid
+        recorder.agents, recorder.removed = ordinary.agents, ordinary.removed
         draft, decide_plain = context.draft, self._plain_decision()
         try:
             for entry in entries:
                 if isinstance(entry, CheckedBatch):
                     recorder.flush()
-                    verdicts.append(decide_next(entry, context, self._rules, single))
+                    verdicts.append(decide_next(entry, context, self._rules, ordinary))
                 else:
                     verdicts.append(decide_plain(entry) or self._decide_closely(entry))
                     if recorder.removed:
                         recorder.flush()
-                        refuse_orphans(context, self._rules, single)
+                        refuse_orphans(context, self._rules, ordinary)
                 if draft.work:
                     work_max -= draft.work
                     draft.work = 0
@@ -111,7 +111,7 @@ class GroupDecision:
         finally:  # an interrupt ends the group; the batches before it are in the log and stay
             recorder.flush()
 
-    def _plain_decision(self) -> Callable[[Row], Verdict | None]:  # noqa: C901, PLR0915  # its function
+    def _plain_decision(self) -> Callable[[SingleBatch], Verdict | None]:  # noqa: C901, PLR0915  # its function
         """Return a function that decides a plain batch, with the group's objects in hand.
 
         It is called a thousand times a tick, so its objects are looked up once a group.
@@ -127,9 +127,9 @@ class GroupDecision:
         remember_above = dedup.remembering(now_ns, limits)
         facts_of: dict[str, _KindFacts] = {}
 
-        def decide_plain(row: Row) -> Verdict | None:  # noqa: C901, PLR0912  # all stages, inlined
+        def decide_plain(single: SingleBatch) -> Verdict | None:  # noqa: C901, PLR0912  # all stages, inlined
             """Decide a batch; return None, with nothing done, if a stage must look closely."""
-            intent, agent_id, req_id, kind, _, context_seq, part, fingerprint, number, by = row
+            intent, agent_id, req_id, kind, _, context_seq, part, fingerprint, number, by = single
             facts = facts_of.get(kind)
             if facts is None:
                 facts = facts_of[kind] = self._facts_of(kind)
@@ -160,23 +160,23 @@ class GroupDecision:
                 if is_exceeded(charges[0], now_ns):
                     return None
             size.bytes = len(part)
-            draft.open_row(size, seq + 1, agent_id)
+            draft.open_single(size, seq + 1, agent_id)
             try:
                 answer = rule(draft, intent)
             except INTERRUPTS:
                 draft.undo()
                 raise
             except BaseException as error:  # noqa: BLE001  # the rule boundary
-                return self._refuse(row, None, error)
+                return self._refuse(single, None, error)
             if answer is not None:
-                return self._refuse(row, answer, None)
+                return self._refuse(single, answer, None)
             writes = draft.plain_writes()
             if writes is None or has_whole_checks:
-                return self._check_and_admit(row, charges)
+                return self._check_and_admit(single, charges)
             try:
-                recorder.add(row, writes)
+                recorder.add(single, writes)
             except ENCODE_ERRORS as error:
-                return self._refuse_unrecordable(row, error)
+                return self._refuse_unrecordable(single, error)
             ledger.seq = seq = seq + 1
             if ordinals.now_ns != now_ns:
                 ordinals.begin(now_ns)
@@ -217,27 +217,27 @@ class GroupDecision:
         own = None if collection is None else collection.entities
         return _KindFacts(registry.rules[name], is_plain, own, policy.quotas.get(name))
 
-    def _decide_closely(self, row: Row) -> Verdict:
-        return decide_batch(batch_of(row), self._context, self._rules, self._recorder)
+    def _decide_closely(self, single: SingleBatch) -> Verdict:
+        return decide_batch(checked_of(single), self._context, self._rules, self._recorder)
 
-    def _refuse(self, row: Row, answer: object, error: BaseException | None) -> Verdict:
+    def _refuse(self, single: SingleBatch, answer: object, error: BaseException | None) -> Verdict:
         """Refuse a batch by what its rule returned or raised."""
-        batch = self._batch_of(row)
+        batch = self._resumed(single)
         try:
             refusal = self._rules.refusal_of(batch, answer, error, self._context)
         finally:  # an exception that the kernel's caller wants
             self._context.draft.undo()
         return self._recorder.refuse(batch, [refusal])
 
-    def _refuse_unrecordable(self, row: Row, error: BaseException) -> Verdict:
+    def _refuse_unrecordable(self, single: SingleBatch, error: BaseException) -> Verdict:
         """Refuse a batch whose rule made a value that no record can hold."""
-        batch = self._batch_of(row)
+        batch = self._resumed(single)
         self._context.draft.undo()
         return refuse_fault(batch, PluginError(RECORDING, error), self._rules, self._recorder)
 
-    def _check_and_admit(self, row: Row, charges: Charges) -> Verdict:
+    def _check_and_admit(self, single: SingleBatch, charges: Charges) -> Verdict:
         """Admit a batch whose rule did more than one put, unless a check of the whole fails."""
-        batch, context, draft = self._batch_of(row), self._context, self._context.draft
+        batch, context, draft = self._resumed(single), self._context, self._context.draft
         try:
             refusals = None
             if context.registry.has_whole_checks or draft.work or draft.effects or draft.checks:
@@ -253,8 +253,8 @@ class GroupDecision:
         except PluginError as fault:
             return refuse_fault(batch, fault, self._rules, self._recorder)
 
-    def _batch_of(self, row: Row) -> CheckedBatch:
-        """Build the checked batch of a row whose rule has run."""
-        batch = batch_of(row)
+    def _resumed(self, single: SingleBatch) -> CheckedBatch:
+        """Build the checked batch of a single batch whose rule has run."""
+        batch = checked_of(single)
         self._context.draft.resume(batch)
         return batch
