@@ -216,7 +216,6 @@ PAIRS = [(here, to) for here in PhaseState for to in PhaseState]
 def test_a_manual_transition_is_legal_according_to_the_table(manager, machine, here, to):
     bring_to(manager, machine, here)
     assert machine.get_state("hull") is here
-    assert machine.legal_targets("hull") == TRANSITIONS[here]
     if to in TRANSITIONS[here]:
         assert machine.transition("hull", to, "me", "because") is to
         kept = machine.get_result("hull")

@@ -132,11 +132,6 @@ class ExecutionResult:
         traced = trace(self.plan.actions, self._before, self._settings)
         return [warning for *_, adjustments in traced for warning in adjustments]
 
-    @property
-    def is_malformed(self) -> bool:
-        """Return whether the plan is malformed, whatever the state."""
-        return any(refusal.stage == Stage.STRUCTURE for refusal in self.verdict.refusals)
-
     def as_dict(self) -> dict[str, Json]:
         """Return the body of a 200 response."""
         if self.success:

@@ -8,7 +8,7 @@ from placet.schemas.codec import Json
 from placet_design.api.workspace import StateManager
 from placet_design.phase_results import shown_phases, states_of
 from placet_design.phases import PHASES
-from placet_design.phases.states import TRANSITIONS, PhaseState
+from placet_design.phases.states import PhaseState
 
 
 class PhaseMachine:
@@ -39,10 +39,6 @@ class PhaseMachine:
         """
         self.get_state(phase)
         return shown_phases(self._manager.tree)[phase]
-
-    def legal_targets(self, phase: str) -> tuple[PhaseState, ...]:
-        """List the states to which a phase may be moved from its current state."""
-        return TRANSITIONS[self.get_state(phase)]
 
     def transition(
         self, phase: str, to: PhaseState | str, source: str, reason: str | None = None

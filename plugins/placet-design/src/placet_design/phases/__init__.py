@@ -10,17 +10,14 @@ from typing import Final
 from placet_design.phases.compliance import COMPLIANCE
 from placet_design.phases.hull import HULL
 from placet_design.phases.mission import MISSION
-from placet_design.phases.phase import Flag, OutOfRangeError, Phase, PhaseOutcome
+from placet_design.phases.phase import Phase
 from placet_design.phases.propulsion import PROPULSION
 from placet_design.phases.stability import STABILITY
 from placet_design.phases.weight import WEIGHT
 
 __all__ = [
     "PHASES",
-    "Flag",
-    "OutOfRangeError",
     "Phase",
-    "PhaseOutcome",
     "stale_by",
 ]
 

@@ -39,8 +39,5 @@ TRANSITIONS: Final[Mapping[PhaseState, tuple[PhaseState, ...]]] = {
 }
 """State -> the states to which it may be moved by hand."""
 
-RUNNABLE: Final = frozenset(PhaseState) - {PhaseState.LOCKED}
-"""A run completes a phase from any of these; a locked phase keeps its result."""
-
 FINISHED: Final = frozenset({_C, PhaseState.APPROVED, PhaseState.LOCKED})
 """Kept states that become `stale` when what the phase read changes."""

@@ -94,35 +94,12 @@ def machinery_weight_t(installed_power_kw: float) -> float:
     return 0.72 * math.pow(installed_power_kw, 0.78)
 
 
-def machinery_weight_by_speed_t(
-    engines_kw_rpm: tuple[tuple[float, float], ...], other_factor: float
-) -> float:
-    """Return W_M = 12·Σ(MCR/rpm)^0.84 + C_m·MCR^0.70, of engines of known speed.
-
-    Source: Parsons.
-
-    Args:
-        engines_kw_rpm: Power and speed of each engine.
-        other_factor: C_m: 0.69 bulk and container, 0.72 tanker, 0.83 passenger, 0.19 frigate.
-    """
-    engines = sum(math.pow(power / rpm, 0.84) for power, rpm in engines_kw_rpm)
-    total_kw = sum(power for power, _ in engines_kw_rpm)
-    return 12.0 * engines + other_factor * math.pow(total_kw, 0.70)
-
-
 def fuel_t(power_kw: float, sfc_g_per_kwh: float, hours: float) -> float:
     """Return the weight of the fuel, W_F = P·SFC·t·1.05·10⁻⁶, with a reserve of 5 %.
 
     Source: Parsons; SFC 190 to 215 g/kWh.
     """
     return power_kw * sfc_g_per_kwh * hours * FUEL_RESERVE * 1e-6
-
-
-def range_on_fuel_nm(
-    fuel_on_board_t: float, power_kw: float, sfc_g_per_kwh: float, speed_kts: float
-) -> float:
-    """Return the range in nautical miles for a quantity of fuel: the inverse of `fuel_t`."""
-    return speed_kts * fuel_on_board_t / fuel_t(power_kw, sfc_g_per_kwh, 1.0)
 
 
 def lightship(

@@ -5,8 +5,8 @@ import math
 import pytest
 from tests.design.phases.chain import SHIP, flags, run_all
 
-from placet_design.phases import PHASES, OutOfRangeError, stale_by
-from placet_design.phases.phase import Flag, PhaseOutcome, declare, required
+from placet_design.phases import PHASES, stale_by
+from placet_design.phases.phase import Flag, OutOfRangeError, PhaseOutcome, declare, required
 from placet_design.phases.weight import structure_weight_t
 from placet_design.refinable_fields import REFINABLE_SCHEMA
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pytest
 
-from placet_design.phases import OutOfRangeError
 from placet_design.phases.hydrodynamics import holtrop
 from placet_design.phases.hydrodynamics.hull_form import HullForm
 from placet_design.phases.hydrodynamics.propeller import (
@@ -20,6 +19,7 @@ from placet_design.phases.hydrodynamics.propeller import (
     propulsion_factors,
     viscous_coefficient,
 )
+from placet_design.phases.phase import OutOfRangeError
 
 SPEED = 25 * 0.514444
 SHIP = HullForm(

@@ -5,12 +5,12 @@ import math
 import pytest
 from tests.design.phases.chain import SHIP, flags, run_all
 
-from placet_design.phases import OutOfRangeError
 from placet_design.phases.hydrodynamics.savitsky import (
     flat_lift_coefficient,
     planing,
     wetted_length_ratio,
 )
+from placet_design.phases.phase import OutOfRangeError
 
 POUND_T = 0.45359237e-3
 FOOT_M = 0.3048

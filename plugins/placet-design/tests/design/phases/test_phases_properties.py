@@ -21,10 +21,7 @@ from placet_design.phases.stability import (
     roll_period_s,
 )
 from placet_design.phases.weight import (
-    fuel_t,
     lightship,
-    machinery_weight_by_speed_t,
-    range_on_fuel_nm,
 )
 from placet_design.refinable_fields import REFINABLE_SCHEMA
 from tests.levels import examples
@@ -198,12 +195,6 @@ def test_more_freeboard_keeps_the_deck_dry_to_a_larger_angle(freeboard, beam, mo
     assert deck_edge_angle_deg(freeboard + more, beam) > deck_edge_angle_deg(freeboard, beam)
 
 
-@given(st.floats(1, 1e5), st.floats(150, 250), st.floats(10, 30_000), st.floats(1, 50))
-def test_range_on_fuel_is_the_inverse_of_fuel_for_a_range(power, sfc, miles, speed):
-    fuel = fuel_t(power, sfc, miles / speed)
-    assert range_on_fuel_nm(fuel, power, sfc, speed) == pytest.approx(miles)
-
-
 @given(st.floats(20, 300), st.floats(1.01, 1.5))
 def test_a_longer_ship_is_heavier(length, factor):
     ship = {
@@ -218,12 +209,6 @@ def test_a_longer_ship_is_heavier(length, factor):
     }
     short, long = (lightship(length_m=length * k, **ship).lightship_t for k in (1, factor))
     assert long > short
-
-
-def test_machinery_weight_depends_on_the_engine_speed():
-    """Two engines of 1 500 kW at 1 000 rpm: 12·2·1.5^0.84 + 0.83·3000^0.70."""
-    engines = ((1500.0, 1000.0), (1500.0, 1000.0))
-    assert machinery_weight_by_speed_t(engines, 0.83) == pytest.approx(259.22, rel=1e-4)
 
 
 @given(st.floats(2.0, 59.0), st.floats(2.0, 4.0))
