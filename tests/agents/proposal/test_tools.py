@@ -1,6 +1,7 @@
 """Kinds as a provider's tools, a tool call as an intent, and the strict parser of it."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.agents import ChatIntent
-from placet.agents.proposal.tools import definitions, is_wire_name, parse_intent, to_intent
+from placet.agents.proposal.tools import definitions, parse_intent, to_intent
 from placet.domains.world import World
 from tests.agents.till import Till
 
@@ -17,7 +18,7 @@ def test_each_kind_is_a_tool_and_two_propose_nothing() -> None:
     tools = definitions(domain=World())
     assert [tool.name for tool in tools[-2:]] == ["ask_clarification", "stop"]
     assert "Move" in {tool.name for tool in tools}
-    assert all(is_wire_name(tool.name) for tool in tools)
+    assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", tool.name) for tool in tools), "of all providers"
     assert tools == definitions(domain=World()), "the list is the same, for a prompt cache"
 
 

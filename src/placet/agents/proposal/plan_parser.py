@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, kind_name, wire_name
+from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, kind_name
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.plan import VERSION, Action, Issue, Plan, Stop
@@ -316,8 +316,3 @@ def _stop_of(name: str, value: Json, at: str) -> tuple[Stop | None, list[Issue]]
 
 def _catalogue(domain: Vocabulary) -> Catalogue:
     return domain if isinstance(domain, Catalogue) else Catalogue(domain)
-
-
-def tool_names(catalogue: Catalogue) -> list[str]:
-    """Return the names of all tools of a proposer: the visible kinds, then `ask` and `stop`."""
-    return [*map(wire_name, catalogue.kinds), ASK, STOP]

@@ -1,6 +1,5 @@
 """Kinds as the tool definitions of a model provider, and a tool call back into an intent."""
 
-import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -15,7 +14,6 @@ from placet.kernel.plugin.domain import Kind
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.json_value import message_for, pointer
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DESCRIPTION_CHARS_MAX: Final = 1_024
 
 
@@ -101,11 +99,6 @@ def error_prompt(issues: list[Issue]) -> str:
     )
 
 
-def is_wire_name(name: str) -> bool:
-    """Return whether every model provider accepts a name as a tool name."""
-    return _NAME.fullmatch(name) is not None
-
-
 TALKING: Final = (
     ToolDefinition(
         ASK,
@@ -142,7 +135,6 @@ __all__ = [
     "ToolDefinition",
     "definitions",
     "error_prompt",
-    "is_wire_name",
     "kind_name",
     "parse_intent",
     "to_intent",
