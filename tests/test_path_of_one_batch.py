@@ -28,7 +28,6 @@ from placet.kernel import Draft, Kernel, KernelConfig, RuleRefusal, refuse
 from placet.kernel.decide.order import execution_order
 from placet.kernel.gate import ON_ARRIVAL
 from placet.kernel.log.replay import Replayer
-from placet.runtime.clock import ManualClock
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import from_canonical
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
@@ -36,6 +35,7 @@ from placet.schemas.intent import Intent
 from placet.schemas.log.record import Admitted, LogGroup, Settled, decode_record, record_hash
 from placet.schemas.verdict import Verdict
 from placet.stores.memory import MemoryEventLog
+from tests.actors.virtual_time import ManualClock
 
 BELL = "tower.bell"
 FILES_MAX, CHANGES_MAX = 30, 60

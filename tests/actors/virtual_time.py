@@ -18,6 +18,7 @@ import pytest
 from anyio import to_thread
 
 from placet.actors.policies.policy_thread import PolicyThread
+from placet.runtime.clock import SteppedClock
 from placet.schemas.limits import SECOND_NS
 
 P = ParamSpec("P")
@@ -139,6 +140,13 @@ class LoopClock:
 
     def now_ns(self) -> int:
         return round(asyncio.get_running_loop().time() * SECOND_NS)
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns()
+
+
+class ManualClock(SteppedClock):
+    """A clock whose simulated and monotonic time are equal, and which only a test advances."""
 
     def monotonic_ns(self) -> int:
         return self.now_ns()

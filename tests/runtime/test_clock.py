@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.actors.admission.time_scaled_queue import Dilation
-from placet.runtime.clock import DilatedClock, ManualClock, RealtimeClock, SteppedClock
+from placet.runtime.clock import DilatedClock, RealtimeClock, SteppedClock
+from tests.actors.virtual_time import ManualClock
 
 if TYPE_CHECKING:
     from placet.actors.ports import Clock

@@ -130,11 +130,3 @@ class SteppedClock:
     def monotonic_ns(self) -> int:
         """Return the machine's monotonic time, nanoseconds."""
         return time.monotonic_ns()
-
-
-class ManualClock(SteppedClock):
-    """A clock for tests: simulated and monotonic time are equal, and only a test advances them."""
-
-    def monotonic_ns(self) -> int:
-        """Return the simulated time, nanoseconds, so that the test decides how long a wait is."""
-        return self.now_ns()
