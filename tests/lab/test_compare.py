@@ -29,7 +29,6 @@ def test_the_agent_that_chose_differently_is_named_with_its_tick(runs):
     comparison = compare(heads, tails)
     (agent,) = comparison.agents
     assert (agent.agent_id, agent.tick, agent.sim_time) == ("tosser_1", TOSS, TOSS + 1.0)
-    assert agent.is_own_choice
     assert (agent.chose, agent.decided) == (1, 0)
     assert agent.first is not None
     assert agent.second is not None
@@ -54,7 +53,6 @@ def test_a_verdict_that_differs_is_no_choice_of_the_agent(tmp_path):
     comparison = compare(free, strict)
     assert {agent.agent_id for agent in comparison.agents} == {f"walker_{n}" for n in range(1, 7)}
     assert {(agent.chose, agent.decided) for agent in comparison.agents} == {(0, 1)}
-    assert not any(agent.is_own_choice for agent in comparison.agents)
     (kind,) = comparison.kinds
     assert kind.refused == (0, 6)
 

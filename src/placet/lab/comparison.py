@@ -50,11 +50,6 @@ class AgentDifference:
     chose: int = 0
     decided: int = 0
 
-    @property
-    def is_own_choice(self) -> bool:
-        """Whether the first difference is one of choice."""
-        return _is_choice(self.first, self.second)
-
     def as_dict(self) -> dict[str, Json]:
         """Return the difference as a row of a table."""
         return {

@@ -1,4 +1,4 @@
-"""Identities: agent ids, request ids, batch ids, kinds and references to entities.
+"""Identities: agent ids, request ids, kinds and references to entities.
 
 Users choose agent and request ids, so the structure stage (`kernel/gate/structure.py`) checks them;
 later stages trust them.
@@ -8,8 +8,6 @@ import re
 from typing import Final, NamedTuple, NewType
 
 AgentId = NewType("AgentId", str)
-ReqId = NewType("ReqId", str)
-BatchId = NewType("BatchId", str)
 
 ID_CHARS_MAX: Final = 128
 KIND_CHARS_MAX: Final = 64

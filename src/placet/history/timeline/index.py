@@ -127,11 +127,6 @@ class Index:
         self._is_unbound = False
         self._hashes: dict[int, bytes] = {}
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a pass is under way."""
-        return self._lock.locked()
-
     def stretches(self) -> list[tuple[int, int, Stretch]]:
         """Return `(first record, end, summary)` of all stretches, oldest first, without gaps.
 
