@@ -35,7 +35,6 @@ READING = (
     ("explain", "{log}", "--seq", "5"),
     ("effects", "{log}"),
     ("export", "{log}", "--to", "{name}.tables"),
-    ("export", "{log}", "--wide", "--to", "{name}.wide"),
     ("report", "{log}", "--to", "{name}.html"),
     ("diff", "{log}", "good.pack"),
     ("bisect", "{log}", "good.pack"),

@@ -56,7 +56,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
     "log": [("log", "town.db"), ("log", "mail.db")],
     "collect": [("collect", "town.db", "--to", "rows", "--refusals")],
     "export": [
-        ("export", "town.db", "--to", "tables", "--wide"),
+        ("export", "town.db", "--to", "tables"),
         ("export", "town.db", "--to", "intents.csv"),
         ("export", "town.db", "--to", "refusals.csv", "--refused"),
         ("export", "town.db", "--to", "changes.csv", "--table", "changes"),

@@ -208,22 +208,6 @@ def test_mixed_values_are_json_text(notes_log, tmp_path):
     assert str(table.schema.field("Put.id").type) == "string"
 
 
-def test_wide_tables_have_a_typed_column_for_each_field(town_log, tmp_path):
-    exported(town_log, tmp_path / "w", wide=True, names=("changes", "entities"))
-    names = {path.stem for path in (tmp_path / "w").glob("*.parquet")}
-    assert {"changes.world.agents", "entities.world.agents"} <= names
-    changes = pq.read_table(tmp_path / "w" / "changes.world.agents.parquet")
-    assert str(changes.schema.field("position").type) == "list<element: double>"
-    moved = [r for r in changes.to_pylist() if r["what"] == "changed" and r["position"]]
-    assert moved
-    assert all(r["position.old"] != r["position"] for r in moved)
-    entities = pq.read_table(tmp_path / "w" / "entities.world.agents.parquet").to_pylist()
-    state = placet.Log(town_log).at().state["world.agents"]
-    assert {r["entity"]: r["position"] for r in entities} == {
-        name: list(fields["position"]) for name, fields in state.items()
-    }
-
-
 def test_pandas_polars_and_duckdb_read_the_files(town_log, notes_log, tmp_path):
     for store, name in ((town_log, "town"), (notes_log, "notes")):
         report = exported(store, tmp_path / name, every=1)
@@ -350,7 +334,6 @@ def test_existing_target_is_refused_and_left_alone(town_log, tmp_path):
     ("target", "options", "said"),
     [
         ("x.xlsx", {}, "no known format"),
-        ("x.csv", {"wide": True}, "give a folder"),
         ("x.csv", {"names": ("ticks", "agents")}, "a file holds one table"),
         ("nowhere/x.csv", {}, "there is no folder"),
     ],

@@ -175,14 +175,12 @@ class Log:
         """Return the entities after every `every`-th tick, or without it at the end of the log."""
         return self._rows("entities", every)
 
-    def tables(self, *names: str, every: int | None = None, wide: bool = False) -> "Tables":
+    def tables(self, *names: str, every: int | None = None) -> "Tables":
         """Return Arrow tables in memory. For a long log, `placet export` writes files instead.
 
         Args:
             names: Names of the tables; none is all.
             every: Rows of `entities` after every `every`-th tick; None is the end of the log.
-            wide: Make a table with typed columns of each collection, instead of `changes` and
-                `entities` with JSON text.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -190,7 +188,7 @@ class Log:
         """
         from placet.tables.table import read_tables  # noqa: PLC0415  # only tables need it
 
-        return read_tables(self._plan(names, every, wide=wide))
+        return read_tables(self._plan(names, every))
 
     def verify(self) -> "Verification":
         """Check the chain and the digests, and re-execute every decision. O(log).
@@ -232,12 +230,10 @@ class Log:
             f"{last.sim_time} s</p>{last._repr_html_()}"
         )
 
-    def _plan(
-        self, names: tuple[str, ...], every: int | None, *, wide: bool = False
-    ) -> "TablePlan":
+    def _plan(self, names: tuple[str, ...], every: int | None) -> "TablePlan":
         from placet.tables.plan import TableOptions, TablePlan  # noqa: PLC0415  # only tables
 
-        return TablePlan(self._log, TableOptions(Selection(), names, every, wide))
+        return TablePlan(self._log, TableOptions(names=names, every=every))
 
     def _rows(self, name: str, every: int | None = None) -> "Rows":
         from placet.tables.table import Rows  # noqa: PLC0415  # only tables need it

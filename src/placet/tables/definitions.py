@@ -41,8 +41,10 @@ class TableDefinition(NamedTuple):
 SEQ: Final = Column("seq", "int64", "Sequence number of the world at this row.")
 TICK: Final = Column("tick", "int64", "Number of completed ticks at this row.", "ticks")
 SIM_TIME: Final = Column("sim_time_ns", "int64", "Simulated time.", "ns")
-COLLECTION: Final = Column("collection", "string", "Collection of the entity.")
-ENTITY: Final = Column("entity", "string", "Id of the entity.")
+_ENTITY: Final = (
+    Column("collection", "string", "Collection of the entity."),
+    Column("entity", "string", "Id of the entity."),
+)
 _AGENT: Final = Column("agent", "string", "Agent that proposed it.")
 _POSITION: Final = (SEQ, TICK, SIM_TIME)
 _INTENT: Final = (
@@ -53,14 +55,6 @@ _INTENT: Final = (
     Column("priority", "int64", "Priority; a higher one is decided first."),
     Column("batch", "string", "Name of the batch: all its intents were admitted or refused."),
     Column("context_seq", "int64", "Seq that the agent had seen."),
-)
-_OLD_AND_NEW: Final = (
-    Column("old", "json", "Value before; null if there was none."),
-    Column("new", "json", "Value after; null if there is none."),
-)
-CHANGE: Final = (
-    *_POSITION,
-    Column("by", "string", "Agent that made the change; `system` or `operator` for others."),
 )
 
 INTENTS: Final = TableDefinition(
@@ -84,13 +78,20 @@ REFUSALS: Final = TableDefinition(
 CHANGES: Final = TableDefinition(
     "changes",
     "A field that a record changed.",
-    (*CHANGE, COLLECTION, ENTITY, Column("field", "string", "Field."), *_OLD_AND_NEW),
+    (
+        *_POSITION,
+        Column("by", "string", "Agent that made the change; `system` or `operator` for others."),
+        *_ENTITY,
+        Column("field", "string", "Field."),
+        Column("old", "json", "Value before; null if there was none."),
+        Column("new", "json", "Value after; null if there is none."),
+    ),
     needs_fold=True,
 )
 ENTITIES: Final = TableDefinition(
     "entities",
     "An entity at the end of every k-th tick, or at the end of the range.",
-    (*_POSITION, COLLECTION, ENTITY, Column("fields", "json", "All fields, as one object.")),
+    (*_POSITION, *_ENTITY, Column("fields", "json", "All fields, as one object.")),
     needs_fold=True,
 )
 EFFECTS: Final = TableDefinition(

@@ -1,13 +1,11 @@
 """Export the tables of a log to a folder of Parquet files, or one table to a file."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import quote
 
 from placet.actors.ports import EventLog
 from placet.schemas.printable import escaped_json
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from placet.schemas.codec import Json
 
 _FOLDER_FORMAT: Final = ".parquet"
-_NAME_CHARACTERS_MAX: Final = 200
 
 
 class ExportReport(NamedTuple):
@@ -85,7 +82,7 @@ def export(
             )
         with written_whole(target, is_folder=True) as draft:
             plan = TablePlan(log, options, on_record=on_record)
-            names = _file_names(plan.schemas)
+            names = {table: f"{table}{_FOLDER_FORMAT}" for table in plan.schemas}
             rows = _write(plan, {table: draft / name for table, name in names.items()})
             _write_schema(draft / SCHEMA_FILE, plan.schemas, rows, names)
         return ExportReport(target, rows)
@@ -103,10 +100,6 @@ def export(
 
 def _only_table(target: Path, options: TableOptions) -> str:
     """Return the name of the table for a file: by default the intents, or the refusals alone."""
-    if options.wide:
-        raise ExportError(
-            f"cannot write {target}: --wide makes a table of each collection; give a folder"
-        )
     names = options.names or ((REFUSALS if options.selection.refused else INTENTS).name,)
     if len(names) > 1:
         raise ExportError(
@@ -117,24 +110,6 @@ def _only_table(target: Path, options: TableOptions) -> str:
 
 def _looks_like_a_file(ending: str) -> bool:
     return ending.lower() in {".xlsx", ".xls", ".json", ".jsonl", ".feather", ".ipc", ".tsv", ".db"}
-
-
-def _file_names(tables: Iterable[str]) -> dict[str, str]:
-    """Return a file name for each table: one that every file system takes, and of no other table.
-
-    A collection may have any name. A name that is too long, or that differs from an earlier one by
-    case alone, ends in a hash.
-    """
-    names: dict[str, str] = {}
-    taken: set[str] = set()
-    for table in tables:
-        name = quote(table, safe="")
-        if len(name) > _NAME_CHARACTERS_MAX or name.lower() in taken:
-            digest = blake2b(table.encode(), digest_size=8).hexdigest()
-            name = f"{name[:_NAME_CHARACTERS_MAX]}-{digest}"
-        taken.add(name.lower())
-        names[table] = name + _FOLDER_FORMAT
-    return names
 
 
 def _write(
@@ -183,7 +158,7 @@ def _write_schema(
 ) -> None:
     described: dict[str, Json] = {
         name: {
-            "doc": DEFINITIONS[name.partition(".")[0]].doc,
+            "doc": DEFINITIONS[name].doc,
             "file": files[name],
             "rows": rows[name],
             **schema.as_dict(),

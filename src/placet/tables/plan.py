@@ -1,12 +1,12 @@
-"""Plan the tables of a log: which columns of kinds and fields they have, and of which types.
+"""Plan the tables of a log: which columns of kinds they have, and of which types.
 
 The types come from the JSON Schemas of the kinds where the log's domains are installed, joined with
 every value in the log: a first pass over it, never its first batch. So no later value fails.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from placet.actors.ports import EventLog
 from placet.history.selection import Selection, require_named
@@ -18,7 +18,6 @@ from placet.schemas.errors import PlacetError
 from placet.schemas.log.intents import decode_intents
 from placet.schemas.log.record import (
     Admitted,
-    Changes,
     Header,
     Record,
     Refused,
@@ -27,27 +26,17 @@ from placet.schemas.log.record import (
 from placet.schemas.name_suggestions import nearest
 from placet.tables.arrow import TableSchema
 from placet.tables.column_types import ColumnType
-from placet.tables.definitions import CHANGE, DEFINITIONS, ENTITY, SEQ, SIM_TIME, TICK, Column
-from placet.tables.rows import NEW, OLD, ROW_MAKERS, WIDE_ROW_MAKERS, Row, RowMaker
+from placet.tables.definitions import DEFINITIONS, Column
+from placet.tables.rows import ROW_MAKERS, Row
 from placet.tables.walk import Walk, beginning_of
 
 FORMAT: Final = "1"
 """Version of the tables' layout."""
 
-_WIDE_COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {
-    "changes": (
-        *CHANGE,
-        ENTITY,
-        Column("what", "string", "created, changed or deleted."),
-        Column("fields", "list<string>", "Names of the changed fields."),
-    ),
-    "entities": (SEQ, TICK, SIM_TIME, ENTITY),
-}
-
 _EVERYTHING: Final = Selection()
 
 OpenTypes = dict[tuple[str, str], ColumnType]
-"""`(kind, field)` or `(collection, field)` -> type."""
+"""`(kind, field)` -> type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +47,6 @@ class TableOptions:
         selection: The records.
         names: Names of the tables; empty is all.
         every: Rows of `entities` at every k-th tick; None is the end of the range alone.
-        wide: Make a table with typed columns of each collection, instead of `changes` and
-            `entities` with JSON text.
 
     Raises:
         PlacetError: There is no table of a name, or `every` is no positive number.
@@ -68,7 +55,6 @@ class TableOptions:
     selection: Selection = _EVERYTHING
     names: tuple[str, ...] = ()
     every: int | None = None
-    wide: bool = False
 
     def __post_init__(self) -> None:
         for name in self.names:
@@ -94,7 +80,7 @@ class TablePlan:
         on_record: Called now and then with the records read and their number, over both passes.
 
     Attributes:
-        schemas: Schema of each table by name; a wide one is named `changes.<collection>`.
+        schemas: Schema of each table by name.
         passes: Number of passes over the log.
 
     Raises:
@@ -115,45 +101,24 @@ class TablePlan:
         self._on_record = on_record
         needs_fold = any(DEFINITIONS[name].needs_fold for name in self._names)
         self._walk = Walk(log, options.selection, needs_fold=needs_fold)
-        self.passes = 1 + self._needs_types
+        self._is_of_kinds = any(DEFINITIONS[name].has_payloads for name in self._names)
+        self.passes = 1 + self._is_of_kinds
         self._kinds: OpenTypes = {}
-        self._collections: OpenTypes = {}
         self._docs: dict[tuple[str, str], str] = {}
-        if self._needs_types:
+        if self._is_of_kinds:
             self._read_types()
         self.schemas = dict(self._make_schemas())
 
-    @property
-    def _is_of_kinds(self) -> bool:
-        return any(DEFINITIONS[name].has_payloads for name in self._names)
-
-    @property
-    def _wide(self) -> list[str]:
-        return [name for name in self._names if self._options.wide and name in WIDE_ROW_MAKERS]
-
-    @property
-    def _needs_types(self) -> bool:
-        return self._is_of_kinds or bool(self._wide)
-
-    def rows(self, *, of: Sequence[str] = ()) -> Iterator[tuple[str, Row]]:
-        """Yield `(table, row)` of every table, or of those named, in one pass over the log."""
-        makers = [
-            _Maker(name, self._is_wide(name), self._maker(name))
-            for name in self._names
-            if not of or name in of
-        ]
+    def rows(self) -> Iterator[tuple[str, Row]]:
+        """Yield `(table, row)` of every table, in one pass over the log."""
+        makers = [(name, ROW_MAKERS[name](self._walk, self._options.every)) for name in self._names]
         for record in self._records(self.passes - 1):
-            for maker in makers:
-                yield from maker.of(record)
-        for maker in makers:
-            yield from maker.last()
-
-    def _is_wide(self, name: str) -> bool:
-        return name in self._wide
-
-    def _maker(self, name: str) -> RowMaker:
-        makers = WIDE_ROW_MAKERS if self._is_wide(name) else ROW_MAKERS
-        return makers[name](self._walk, self._options.every)
+            for name, maker in makers:
+                for row in maker.rows(record):
+                    yield name, row
+        for name, maker in makers:
+            for row in maker.last_rows():
+                yield name, row
 
     def _records(self, before: int) -> Iterator[Record]:
         walk, reported = self._walk, 0
@@ -166,29 +131,15 @@ class TablePlan:
         self._on_record((before + 1) * count, self.passes * count)
 
     def _read_types(self) -> None:
-        """Join the types of all payloads, and for wide tables of all fields. One pass."""
-        kinds, is_of_kinds, is_wide = self._kinds, self._is_of_kinds, bool(self._wide)
-        is_begun = False
-        selected = self._options.selection.kinds
+        """Join the types of all payloads. One pass."""
+        kinds, selected = self._kinds, self._options.selection.kinds
         for record in self._records(0):
-            if is_of_kinds and isinstance(record, Admitted | Refused):
+            if isinstance(record, Admitted | Refused):
                 for _, _, kind, payload, _ in decode_intents(record.encoded):
                     if not selected or kind in selected:
                         _observe(kinds, kind, payload)
-            if is_wide:
-                if not is_begun:  # values before the range, which may be gone at its end
-                    self._observe_state()
-                    is_begun = True
-                changes: Changes | None = getattr(record, "changes", None)
-                for change in () if changes is None else changes.entities:
-                    _observe(self._collections, change.collection, change.fields or {})
-        if is_of_kinds and self._walk.header is not None:
+        if self._walk.header is not None:
             self._add_schemas(self._walk.header)
-
-    def _observe_state(self) -> None:
-        for collection, rows in self._walk.fold.items():
-            for fields in rows.values():
-                _observe(self._collections, collection, fields)
 
     def _add_schemas(self, header: Header | RulesChanged) -> None:
         """Join the types in the JSON Schemas of installed kinds."""
@@ -206,15 +157,6 @@ class TablePlan:
         for name in self._names:
             definition = DEFINITIONS[name]
             metadata = {**facts, "placet.table": name, "placet.doc": definition.doc}
-            if self._is_wide(name):
-                for collection in sorted({key[0] for key in self._collections}):
-                    columns = self._field_columns(collection, has_old=name == "changes")
-                    of_one = {**metadata, "placet.collection": collection}
-                    yield (
-                        f"{name}.{collection}",
-                        TableSchema(_WIDE_COLUMNS[name], columns, of_one),
-                    )
-                continue
             payloads = self._payload_columns() if definition.has_payloads else {}
             yield name, TableSchema(definition.columns, payloads, metadata)
 
@@ -224,20 +166,6 @@ class TablePlan:
         for key, known in sorted(self._kinds.items()):
             title = _unused(".".join(key), taken)
             columns[key] = Column(title, known.name, self._docs.get(key, ""))
-        return columns
-
-    def _field_columns(self, collection: str, *, has_old: bool) -> dict[tuple[str, str], Column]:
-        taken = {column.name for column in (*_WIDE_COLUMNS["changes"], *_WIDE_COLUMNS["entities"])}
-        columns = {}
-        for (name, field), known in sorted(self._collections.items()):
-            if name != collection:
-                continue
-            title = _unused(field, taken, *([".old"] if has_old else []))
-            new = f"{NEW}{field}" if has_old else field
-            columns[name, new] = Column(title, known.name, f"Field {field!r}.")
-            if has_old:
-                old = Column(f"{title}.old", known.name, f"{field!r} before.")
-                columns[name, f"{OLD}{field}"] = old
         return columns
 
     def _facts(self) -> dict[str, str]:
@@ -255,24 +183,6 @@ class TablePlan:
 _REPORTED_RECORDS: Final = 2_048
 
 
-class _Maker(NamedTuple):
-    """The maker of one table's rows, and the name of the table of each row."""
-
-    name: str
-    is_wide: bool
-    rows: RowMaker
-
-    def of(self, record: Record) -> Iterator[tuple[str, Row]]:
-        return self._named(self.rows.rows(record))
-
-    def last(self) -> Iterator[tuple[str, Row]]:
-        return self._named(self.rows.last_rows())
-
-    def _named(self, rows: Iterator[Row]) -> Iterator[tuple[str, Row]]:
-        for row in rows:
-            yield (f"{self.name}.{row.prefix}" if self.is_wide else self.name), row
-
-
 def installed_schemas(header: Header | RulesChanged) -> dict[str, Json]:
     """Return the JSON Schemas of a log's kinds that are installed in the version of the log."""
     try:
@@ -287,14 +197,11 @@ def installed_schemas(header: Header | RulesChanged) -> dict[str, Json]:
     }
 
 
-def _unused(title: str, taken: set[str], *endings: str) -> str:
-    """Return a title that is not taken yet, nor with an ending; mark all of these as taken.
-
-    Fields and kinds may have any name: that of a fixed column, or one with dots.
-    """
-    while not taken.isdisjoint(titles := {title, *(title + ending for ending in endings)}):
+def _unused(title: str, taken: set[str]) -> str:
+    """Return a title that is not taken yet, and mark it as taken: names may have dots."""
+    while title in taken:
         title += "_"
-    taken |= titles
+    taken.add(title)
     return title
 
 

@@ -1,8 +1,8 @@
 """The rows of each table, made of the records of a `Walk`.
 
 A maker gets every record of the walk once, before the walk folds its changes, and yields rows. A
-row is its fixed cells and, where the table has columns of kinds or fields, a name and the open
-cells: `("Move", {"to": [1, 0]})` fills the column `Move.to`.
+row is its fixed cells and, where the table has columns of kinds, a kind and the open cells:
+`("Move", {"to": [1, 0]})` fills the column `Move.to`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,13 +31,9 @@ from placet.tables.walk import Walk
 PROPOSE: Final = "session.propose"
 """Kind of the effect that calls a proposer (the domain `session`)."""
 
-NEW: Final = "new "
-OLD: Final = "old "
-"""Before the name of a field: keys of its open cells in the wide tables of changes."""
-
 
 class Row(NamedTuple):
-    """One row: its fixed cells, and the open cells of the kind or the collection `prefix`."""
+    """One row: its fixed cells, and the open cells of the kind `prefix`."""
 
     cells: tuple[Json, ...]
     prefix: str = ""
@@ -123,29 +119,6 @@ class ChangeRows(_RowsOfRecords):
                 yield Row((*head, change.collection, change.entity, field, old, new))
 
 
-class WideChangeRows(_RowsOfRecords):
-    """The rows of the wide tables of changes: one for each changed entity.
-
-    The open cells are those of `NEW` and `OLD`, of changed fields.
-    """
-
-    def rows(self, record: Record) -> Iterator[Row]:
-        """Yield a row for each entity that a record changed."""
-        for change in _selected_changes(self.walk, record):
-            before = self.walk.fields_before(change)
-            what = "deleted" if change.fields is None else "changed" if before else "created"
-            cells: dict[str, Json] = {}
-            names = []
-            for field, _, new in _changed_fields(before, change):
-                names.append(field)
-                if field in before:
-                    cells[f"{OLD}{field}"] = before[field]
-                if new is not None:
-                    cells[f"{NEW}{field}"] = new.value
-            head = (change.seq, self.walk.tick, record.now_ns, change.by)
-            yield Row((*head, change.entity, what, names), change.collection, cells)
-
-
 class EntityRows(_RowsOfRecords):
     """The rows of the table `entities`: the state after every k-th tick, or at the end."""
 
@@ -177,29 +150,7 @@ class EntityRows(_RowsOfRecords):
         for collection, rows in sorted(self.walk.fold.items()):
             for entity, fields in sorted(rows.items()):
                 # A copy, because the walk changes its fields after this.
-                yield self._row(place, collection, entity, dict(fields))
-
-    def _row(
-        self,
-        place: tuple[int, int, int],
-        collection: str,
-        entity: str,
-        fields: Mapping[str, Json],
-    ) -> Row:
-        return Row((*place, collection, entity, JsonCell(fields)))
-
-
-class WideEntityRows(EntityRows):
-    """The rows of the wide tables of entities: a column for each field."""
-
-    def _row(
-        self,
-        place: tuple[int, int, int],
-        collection: str,
-        entity: str,
-        fields: Mapping[str, Json],
-    ) -> Row:
-        return Row((*place, entity), collection, fields)
+                yield Row((*place, collection, entity, JsonCell(dict(fields))))
 
 
 class _OpenEffect(NamedTuple):
@@ -396,11 +347,6 @@ ROW_MAKERS: Final[Mapping[str, Callable[[Walk, int | None], RowMaker]]] = {
     "model_calls": ModelCallRows,
 }
 """Table -> what makes its rows."""
-
-WIDE_ROW_MAKERS: Final[Mapping[str, Callable[[Walk, int | None], RowMaker]]] = {
-    "changes": WideChangeRows,
-    "entities": WideEntityRows,
-}
 
 
 def _changes_of(record: Record) -> list[EntityChange]:

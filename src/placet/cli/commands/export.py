@@ -50,12 +50,6 @@ _Every: TypeAlias = Annotated[
         help="Rows of entities after every so many ticks. Default: only at the end.",
     ),
 ]
-_Wide: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--wide", help="Make changes and entities a table of each collection, with typed columns."
-    ),
-]
 _DefuseFormulas: TypeAlias = Annotated[
     bool,
     typer.Option(
@@ -72,7 +66,6 @@ def export(
     *,
     tables: _TableNames = None,
     every: _Every = None,
-    wide: _Wide = False,
     defuse_formulas: _DefuseFormulas = False,
     agent: AgentOption = None,
     kind: KindOption = None,
@@ -91,7 +84,7 @@ def export(
 
     target, to_seq = _target_and_seq(to)
     selection = selection_of(from_seq, to_seq, agent, kind, refused=refused, grep=grep)
-    options = TableOptions(selection, tuple(tables or ()), every, wide)
+    options = TableOptions(selection, tuple(tables or ()), every)
     log, started = log_to_read(store), perf_counter()
     with progress_bar(f"export {store}", None, "records") as on_record, tuned_gc():
         report = export_tables(

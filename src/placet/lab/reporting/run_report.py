@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from placet.actors.ports import EventLog
-from placet.history.selection import Selection
 from placet.lab.reporting.bins import Bins
 from placet.lab.reporting.collected import collected_beside, collected_section
 from placet.lab.reporting.drawings import lorenz, number_text
@@ -379,7 +378,7 @@ def _model_calls(log: EventLog, counts: RunCounts) -> Iterator[Figure]:
     """Yield a table of the calls of models, if the log has effects that call them."""
     if not counts.effect_kinds:
         return
-    options = TableOptions(Selection(), ("model_calls",), None, wide=False)
+    options = TableOptions(names=("model_calls",))
     totals: dict[str, Counter[str]] = defaultdict(Counter)
     for row in Rows("model_calls", lambda: TablePlan(log, options)):
         total = totals[row["model"] or row["adapter"] or "unknown"]
