@@ -1,7 +1,7 @@
-"""The options `--domain`, `--store` and `--set` of every command that opens a world.
+"""The options `--domain`, `--store` and `--set` of every command that opens a world; `--tokens`.
 
-They are read by the parser of the server's configuration, and a log that exists is continued with
-the settings in it. An option that overrides one of them is listed.
+Those of a world are read by the parser of the server's configuration, and a log that exists is
+continued with the settings in it. An option that overrides one of them is listed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,6 +32,11 @@ SetOption: TypeAlias = Annotated[
         metavar="KEY=VALUE",
         help="Set a key of the configuration, such as settings.max_step=2. Repeatable.",
     ),
+]
+
+TokensOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Token file; `placet token new` makes its entries."),
 ]
 
 _NOT_OF_A_WORLD: Final = {

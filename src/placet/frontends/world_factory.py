@@ -1,7 +1,7 @@
 """Makes the world of a conversation: of a domain, or from an existing log."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -14,14 +14,18 @@ from placet.domains.session import KINDS
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 
-ModeOption: Final = typer.Option(
-    "--mode",
-    metavar="MODE",
-    help=f"What the agent may do without confirmation: {', '.join(MODES)}. Default: the mode of "
-    "the "
-    "latest turn; assisted in a new conversation.",
-)
-"""The option `--mode` of the commands that hold a conversation."""
+ModeOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODE",
+        help=f"What the agent may do without confirmation: {', '.join(MODES)}. Default: the mode "
+        "of the latest turn; assisted in a new conversation.",
+    ),
+]
+SessionOption: TypeAlias = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Name of the conversation; an existing one is continued."),
+]
 
 
 def check_words(mode: str | None, session: str) -> None:

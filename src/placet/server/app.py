@@ -26,12 +26,11 @@ from placet.runtime.registry_json import registry_json
 from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.codec import to_json
 from placet.schemas.errors import PlacetError
-from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import HttpLimits
 from placet.server import dashboard
 from placet.server.config import ServeConfig
 from placet.server.context import RequestContext
-from placet.server.credentials import Credentials, KnownToken, hash_of, new_token
+from placet.server.credentials import Credentials, new_operator
 from placet.server.history.controls import Controls, NoControls
 from placet.server.history.timelines import Source, Timelines
 from placet.server.http import problems
@@ -57,8 +56,7 @@ def build_app(
     domains = _domains(domain)
     operator_token = None
     if credentials is None:
-        operator_token = new_token()
-        credentials = Credentials([KnownToken(OPERATOR, hash_of(operator_token))])
+        credentials, operator_token = new_operator()
     app = Starlette(
         middleware=list(middleware(serve, credentials)),
         exception_handlers=problem_handlers(),

@@ -8,7 +8,13 @@ from typing import Final
 
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import HttpLimits
-from placet.server.credentials import Credentials, KnownToken, read_tokens
+from placet.server.credentials import (
+    Credentials,
+    CredentialsError,
+    KnownToken,
+    new_operator,
+    read_tokens,
+)
 from placet.server.model_config import ModelConfig
 from placet.server.roles import Claims
 
@@ -86,3 +92,20 @@ class ServeConfig:
         if self.operator_sha256 is not None:
             known.append(KnownToken(OPERATOR, self.operator_sha256))
         return Credentials(known)
+
+    def credentials_or_new(self) -> tuple[Credentials, str | None]:
+        """Return the configured tokens; if there are none, a new one of the operator, and its text.
+
+        Raises:
+            CredentialsError: There are none, and other machines can reach the server; or the token
+                file is invalid.
+        """
+        known = self.credentials()
+        if len(known):
+            return known, None
+        if self.is_loopback:
+            return new_operator()
+        raise CredentialsError(
+            f"{self.host} can be reached from other machines, and no token is configured: "
+            "`placet token new --operator >> tokens.toml`, then --tokens tokens.toml"
+        )

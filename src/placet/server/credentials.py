@@ -121,6 +121,12 @@ class Credentials:
 _NOBODY: Final = KnownToken("", "0" * _HASH_CHARS)
 
 
+def new_operator() -> tuple[Credentials, str]:
+    """Generate a token of the operator; return the credentials that know it, and its text."""
+    token = new_token()
+    return Credentials([KnownToken(OPERATOR, hash_of(token))]), token
+
+
 def _check(token: KnownToken) -> None:
     text = token.sha256
     if len(text) != _HASH_CHARS or not set(text) <= set("0123456789abcdef"):

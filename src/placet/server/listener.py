@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -29,6 +29,7 @@ from placet.server.http.connection import BoundedConnection, Connections
 from placet.server.http.problems import Problem
 from placet.server.http.request_id import HEADER, KEY
 from placet.server.open_files import share_open_files
+from placet.stores.gc_tuning import tune_gc
 
 if TYPE_CHECKING:
     from placet.server.context import RequestContext
@@ -164,6 +165,19 @@ def url_of(listening: socket.socket) -> str:
     """Return the URL of a listening socket."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def page_of(url: str, token: str | None) -> str:
+    """Return the URL of a server's page; a token is in its fragment, which no proxy reads."""
+    return f"{url}/" if token is None else f"{url}/#token={token}"
+
+
+def run_to_signal(listening: socket.socket, serving: Coroutine[None, None, int | None]) -> int:
+    """Run a server until a signal ends it, close its socket, and return the exit code."""
+    tune_gc()
+    with listening, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        number = runner.run(serving)
+    return 0 if number is None else 128 + number
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -20,7 +20,12 @@ from placet.frontends.adapter_names import TerminalHumanAdapter, proposer
 from placet.frontends.chat.loop import Ask, ChatLoop, Person
 from placet.frontends.model_budget import agent_limits, read_max_usd, read_price
 from placet.frontends.render import JsonRenderer, TextRenderer
-from placet.frontends.world_factory import ModeOption, check_words, conversation_world
+from placet.frontends.world_factory import (
+    ModeOption,
+    SessionOption,
+    check_words,
+    conversation_world,
+)
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
@@ -42,15 +47,10 @@ def chat(  # noqa: PLR0917  # the command line has no positions
             "anthropic:NAME. Default: name in [model] of placet.toml, else scripted.",
         ),
     ] = None,
-    mode: Annotated[str | None, ModeOption] = None,
+    mode: ModeOption = None,
     store: StoreOption = None,
     assignments: SetOption = None,
-    session: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Name of the conversation; an existing one is continued."
-        ),
-    ] = "main",
+    session: SessionOption = "main",
     person: Annotated[
         str | None,
         typer.Option(

@@ -5,7 +5,6 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 import anyio
@@ -13,20 +12,20 @@ import typer
 
 from placet.agents.session.session import Session
 from placet.cli.signals import StopSignals
-from placet.cli.terminal import (
-    CommandError,
-    notify,
-)
+from placet.cli.terminal import CommandError, notify
 from placet.cli.world_options import DomainOption, SetOption, StoreOption
 from placet.domains.session import RECORDER
 from placet.frontends.mcp.stdin import lines_of_stdin
-from placet.frontends.world_factory import ModeOption, check_words, conversation_world
+from placet.frontends.world_factory import (
+    ModeOption,
+    SessionOption,
+    check_words,
+    conversation_world,
+)
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.identity import OPERATOR
 from placet.server.config import PORT_MAX, ServeConfig
-from placet.server.credentials import Credentials, KnownToken, hash_of, new_token, read_tokens
 
 _MCP_MAJOR: Final = "2"
 _SHUTDOWN_SECONDS_MAX: Final = 2
@@ -58,13 +57,8 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     agent: Annotated[
         str, typer.Option(metavar="NAME", help="Agent that the clients propose as.")
     ] = "mcp",
-    mode: Annotated[str | None, ModeOption] = None,
-    session: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Name of the conversation; an existing one is continued."
-        ),
-    ] = "mcp",
+    mode: ModeOption = None,
+    session: SessionOption = "mcp",
     person: Annotated[
         str | None,
         typer.Option(
@@ -162,7 +156,7 @@ async def _over_http(options: _Options, serve: ServeConfig) -> int | None:
     from placet.server.http.reads import CountedReads  # noqa: PLC0415  # the extra
     from placet.server.listener import listen, serve_until_signal, url_of  # noqa: PLC0415
 
-    known, token = _credentials(serve)
+    known, token = serve.credentials_or_new()
     with listen(serve) as listening:
         async with _opened(options) as session:
             app = http_app(McpServer(session, options.person), serve)
@@ -187,26 +181,11 @@ def _address(text: str, tokens: str | None) -> ServeConfig:
 
     Raises:
         BadParameter: It is none.
-        CommandError: Others could reach it, and there are no tokens.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or int(port) > PORT_MAX:
         raise typer.BadParameter(f"--http takes HOST:PORT, such as 127.0.0.1:8001, got {text!r}")
-    serve = ServeConfig(host=host.strip("[]"), port=int(port), tokens=tokens)
-    if tokens is None and not serve.is_loopback:
-        raise CommandError(
-            f"{serve.host} can be reached from other machines, and no token is configured: "
-            "`placet token new --operator >> tokens.toml`, then --tokens tokens.toml"
-        )
-    return serve
-
-
-def _credentials(serve: ServeConfig) -> tuple[Credentials, str | None]:
-    """Read the tokens; where there are none, make one, which this machine alone can use."""
-    if serve.tokens is not None:
-        return Credentials(read_tokens(Path(serve.tokens))), None
-    token = new_token()
-    return Credentials([KnownToken(OPERATOR, hash_of(token))]), token
+    return ServeConfig(host=host.strip("[]"), port=int(port), tokens=tokens)
 
 
 def _tell(url: str, token: str | None) -> None:
