@@ -159,6 +159,6 @@ def test_a_method_of_a_path_has_one_function():
     async def function() -> Response:
         raise AssertionError("it is never called")
 
-    table.on("GET", "/a", "A", {})(function)
+    table.on("GET", "/a", "A", "Agent")(function)
     with pytest.raises(AssertionError, match="GET /api/v1/a has a function"):
-        table.on("GET", "/a", "A", {})(function)
+        table.on("GET", "/a", "A", "Agent")(function)

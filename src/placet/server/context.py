@@ -253,3 +253,11 @@ def context_of(connection: HTTPConnection) -> RequestContext:
     """Return the context of the application that received a request."""
     context: RequestContext = connection.app.state.context
     return context
+
+
+def entered(
+    request: Request, world: str, needs: Role = Role.READER
+) -> tuple[RequestContext, Principal, Orchestrator]:
+    """Return the context, the caller and the world of a request: see `RequestContext.enter`."""
+    context = context_of(request)
+    return context, *context.enter(request, world, needs=needs)

@@ -63,12 +63,12 @@ def build_document(
     """
     described = [route for route in routes if isinstance(route, ApiRoute)]
     bodies = {
-        operation.body.schema
+        operation.body.schema: None
         for route in described
         for operation in route.operations.values()
         if operation.body is not None and isinstance(operation.body.schema, type)
     }
-    _, structs = msgspec.json.schema_components(bodies, ref_template=_REFERENCE + "{name}")
+    _, structs = msgspec.json.schema_components([*bodies], ref_template=_REFERENCE + "{name}")
     return {
         "openapi": "3.1.0",
         "info": {"title": "placet", "version": version, "description": _DESCRIPTION},
@@ -95,7 +95,11 @@ def build_document(
 def _operation(route: ApiRoute, operation: Operation) -> dict[str, Json]:
     is_limited = operation.is_read or operation.body is not None
     busy = {} if not is_limited else {429: {**_problem(), "headers": _RETRY_AFTER}}
-    responses = {422: _problem(), **busy, **operation.answers}
+    of_body = {} if operation.body is None else dict.fromkeys(_OF_A_BODY, _problem())
+    own = operation.answer
+    if isinstance(own, str):
+        own = answers(operation.status, own, *operation.problems)
+    responses = {422: _problem(), **of_body, **busy, **own}
     described: dict[str, Json] = {
         "tags": [operation.tag],
         "summary": operation.summary,
@@ -117,7 +121,7 @@ def _operation(route: ApiRoute, operation: Operation) -> dict[str, Json]:
         described["parameters"] = parameters
     if operation.body is not None:
         described["requestBody"] = _request_body(operation.body)
-    if 401 in operation.answers:  # noqa: PLR2004  # HTTP's own
+    if 401 in own:  # noqa: PLR2004  # HTTP's own
         described["security"] = [{"token": []}]
     return described
 
@@ -236,5 +240,7 @@ _RETRY_AFTER: Final[Mapping[str, Json]] = {
 }
 _ALSO_PROBLEMS: Final = frozenset({403, 404, 413, 422, 429, 500, 503})
 _ONLY_PROBLEMS: Final = (401, 408, 415)
+_OF_A_BODY: Final = (408, 413, 415)
+"""Statuses of problems with a body: it is late, too large, or of another media type."""
 
 VERDICT_ANSWERS: Final = _verdict_answers()

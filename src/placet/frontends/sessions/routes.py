@@ -37,17 +37,17 @@ from placet.schemas.codec import Json, from_json
 from placet.schemas.errors import AgentError, ClosedError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.names import path_part_fault
-from placet.server.context import RequestContext, context_of
+from placet.server.context import RequestContext, context_of, entered
 from placet.server.credentials import Principal
 from placet.server.http.fair_share import release_body
 from placet.server.http.problems import Problem
 from placet.server.http.responses import json_response
-from placet.server.http.routing import Answers, ApiRoute, Routes
+from placet.server.http.routing import OF_WORLD, WORLD_PREFIX, Answers, ApiRoute, Routes
 from placet.server.http.verdict_status import retry_after
 from placet.server.openapi import answers
 from placet.server.roles import Role
 
-table = Routes("sessions")
+table = Routes("sessions", WORLD_PREFIX)
 
 _TURN_STATUSES: Final = (403, 404, 409, 413, 422, 424, 429, 500, 501, 502, 503)
 """Statuses of a turn or of a problem."""
@@ -99,20 +99,15 @@ def _turn_answers() -> Answers:
 
 
 @table.on(
-    "POST",
-    "/worlds/{world}/sessions",
-    "Open a session",
-    answers(201, "Session", 401, 403, 404, 408, 409, 413, 415, 422, 503),
-    body=OPENING,
+    "POST", "/sessions", "Open a session", "Session", 409, *OF_WORLD, status=201, body=OPENING
 )
-async def open_session(world: str, request: Request) -> Response:
+async def open_session(world: str, request: Request) -> Json:
     """Open a session in which an agent proposes, or continue the one of this name; operator only.
 
     Its turns and approvals are in the log, and so is each turn's mode, which is the default on
     reopening. Proposer and people are not in the log: pass them each time.
     """
-    context = context_of(request)
-    _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
+    context, _, orchestrator = entered(request, world, Role.OPERATOR)
     body = await context.read(request, SessionOpening, is_optional=True)
     name = body.session
     await _require_address(orchestrator, name)
@@ -149,63 +144,38 @@ async def open_session(world: str, request: Request) -> Response:
     if opened.setdefault((world, name), opening) is not opening:  # another was opened meanwhile
         await session.close()
         raise Problem("conflict", f"the session {name!r} is open already")
-    return json_response(await _described(opening), 201)
+    return await _described(opening)
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/sessions/{session}",
-    "Get a session",
-    answers(200, "Session", 401, 403, 404, 503),
-)
-async def get_session(world: str, session: str, request: Request) -> Response:
+@table.on("GET", "/sessions/{session}", "Get a session", "Session", *OF_WORLD)
+async def get_session(world: str, session: str, request: Request) -> Json:
     """Return a session: its agent, its mode, and its turns."""
     opened, _ = await _entered(world, session, request)
-    return json_response(await _described(opened))
+    return await _described(opened)
 
 
-@table.on(
-    "DELETE",
-    "/worlds/{world}/sessions/{session}",
-    "Close a session",
-    answers(204, "", 401, 403, 404, 503),
-)
-async def close_session(world: str, session: str, request: Request) -> Response:
+@table.on("DELETE", "/sessions/{session}", "Close a session", "", *OF_WORLD, status=204)
+async def close_session(world: str, session: str, request: Request) -> None:
     """Close a session, if it is open; operators only. Safe to repeat.
 
     A turn that waits for its proposer is stopped. Turns and approval requests stay in the log.
     """
-    context = context_of(request)
-    context.enter(request, world, needs=Role.OPERATOR)
+    entered(request, world, Role.OPERATOR)
     sessions: dict[Key, _OpenSession] = request.app.state.sessions
     opened = sessions.pop((world, session), None)
     if opened is not None:
         await opened.session.close()
-    return Response(status_code=204)
 
 
-@table.on(
-    "PUT",
-    "/worlds/{world}/sessions/{session}/mode",
-    "Set session mode",
-    answers(200, "Session", 401, 403, 404, 408, 413, 415, 422, 503),
-    body=MODE,
-)
-async def set_session_mode(world: str, session: str, request: Request) -> Response:
+@table.on("PUT", "/sessions/{session}/mode", "Set session mode", "Session", *OF_WORLD, body=MODE)
+async def set_session_mode(world: str, session: str, request: Request) -> Json:
     """Set how much the agent of a session may do without confirmation; operators only."""
-    context = context_of(request)
     opened, _ = await _entered(world, session, request, needs=Role.OPERATOR)
-    opened.session.mode = (await context.read(request, SessionMode)).mode
-    return json_response(await _described(opened))
+    opened.session.mode = (await context_of(request).read(request, SessionMode)).mode
+    return await _described(opened)
 
 
-@table.on(
-    "POST",
-    "/worlds/{world}/sessions/{session}/messages",
-    "Send a message",
-    _turn_answers(),
-    body=MESSAGE,
-)
+@table.on("POST", "/sessions/{session}/messages", "Send a message", _turn_answers(), body=MESSAGE)
 async def send_message(world: str, session: str, request: Request) -> Response:
     """Send a message, and return the completed turn. Not safe to retry blindly."""
     opened, who = await _entered(world, session, request, needs=Role.AGENT)
@@ -214,34 +184,24 @@ async def send_message(world: str, session: str, request: Request) -> Response:
     return await _answered(opened.session.send(body.message), opened, who)
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/sessions/{session}/approvals",
-    "List pending approvals",
-    answers(200, "Approvals", 401, 403, 404, 503),
-)
-async def list_approvals(world: str, session: str, request: Request) -> Response:
+@table.on("GET", "/sessions/{session}/approvals", "List pending approvals", "Approvals", *OF_WORLD)
+async def list_approvals(world: str, session: str, request: Request) -> Json:
     """List the approval requests of a session, oldest first: decided and open ones."""
     opened, who = await _entered(world, session, request)
     approvals = await opened.session.approvals()
     if _speaks_for_proposer(opened, who):
         approvals = [await visible_approval(one, opened.session) for one in approvals]
     listed = [one.model_dump(mode="json") for one in approvals]
-    return json_response({"approvals": listed})
+    return {"approvals": listed}
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/approvals",
-    "List held plans",
-    answers(200, "Approvals", 401, 403, 404, 503),
-)
-async def list_held_plans(world: str, request: Request) -> Response:
+@table.on("GET", "/approvals", "List held plans", "Approvals", *OF_WORLD)
+async def list_held_plans(world: str, request: Request) -> Json:
     """List the plans that wait for a decision of the caller: all of them for the operator.
 
     A name that decides in no open session gets an empty list.
     """
-    who, _ = context_of(request).enter(request, world, needs=Role.READER)
+    _, who, _ = entered(request, world)
     sessions: dict[Key, _OpenSession] = request.app.state.sessions
     held = [
         one.model_dump(mode="json")
@@ -250,12 +210,12 @@ async def list_held_plans(world: str, request: Request) -> Response:
         for one in await opened.session.approvals()
         if one.state == "open"
     ]
-    return json_response({"approvals": held})
+    return {"approvals": held}
 
 
 @table.on(
     "POST",
-    "/worlds/{world}/sessions/{session}/approvals/{approval_id}",
+    "/sessions/{session}/approvals/{approval_id}",
     "Decide pending approvals",
     _turn_answers(),
     body=DECISION,
@@ -294,8 +254,7 @@ async def _entered(
     Raises:
         Problem: It is a stranger, or there is no such session; others are not told which.
     """
-    context = context_of(request)
-    who, orchestrator = context.enter(request, world, needs=needs)
+    _, who, orchestrator = entered(request, world, needs)
     sessions: dict[Key, _OpenSession] = request.app.state.sessions
     opened = sessions.get((world, session))
     is_known = opened is not None and (

@@ -1,14 +1,15 @@
 """The tables of routes: functions by path and method, each with its description for OpenAPI.
 
 A table makes one Starlette route for each path, so that 405, `Allow` and HEAD are Starlette's own.
-A function is called with the request and the parts of its path, by name; one that declares query
-parameters also gets `query`, a struct. A parameter that the route does not have, or one
-that is sent twice, is refused.
+A function is called with the request and the parts of its path, by name; one with an argument
+`query` also gets the query parameters, as the struct that its annotation names. A parameter that
+the route does not have, or one that is sent twice, is refused. A function returns a response, or
+the JSON value of the route's own answer.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,17 +18,22 @@ from starlette.types import Receive, Scope, Send
 
 from placet.schemas.codec import Json
 from placet.server.http.parameters import Fields, read_query
+from placet.server.http.responses import json_response
 
 if TYPE_CHECKING:
     from placet.server.http.reads import Reads
 
 API_PREFIX: Final = "/api/v1"
+WORLD_PREFIX: Final = API_PREFIX + "/worlds/{world}"
+OF_WORLD: Final = (401, 403, 404, 503)
+"""Statuses of the problems of most routes of a world: its token, its role, its name, its store."""
+
 _PART_BYTES: Final = 256 * 1024
 
 Answers: TypeAlias = Mapping[int, Mapping[str, Json]]
 """Status -> its OpenAPI response object."""
 
-Function = TypeVar("Function", bound=Callable[..., Awaitable[Response]])
+Function = TypeVar("Function", bound=Callable[..., Awaitable[Any]])
 
 
 class Body(NamedTuple):
@@ -52,7 +58,10 @@ class Operation(NamedTuple):
             name is the `operationId`, its docstring the description.
         tag: The group of the operation.
         summary: Title of a few words.
-        answers: The possible statuses, with their OpenAPI response objects.
+        answer: Name of the schema of the route's own answer, `text/plain`, or empty for no body; or
+            the OpenAPI response objects of all statuses.
+        status: Status of the route's own answer.
+        problems: Statuses of problem documents.
         query: Struct of the query parameters; None for no parameters.
         body: The body; None for no body.
         headers: Optional headers of the request, name -> JSON Schema.
@@ -60,10 +69,12 @@ class Operation(NamedTuple):
         is_question: The read is a question to the past.
     """
 
-    function: Callable[..., Awaitable[Response]]
+    function: Callable[..., Awaitable[Any]]
     tag: str
     summary: str
-    answers: Answers
+    answer: str | Answers
+    status: int
+    problems: tuple[int, ...]
     query: type[Fields] | None
     body: Body | None
     headers: Mapping[str, Mapping[str, Json]]
@@ -106,9 +117,9 @@ class Routes:
         method: str,
         path: str,
         summary: str,
-        answers: Answers,
-        *,
-        query: type[Fields] | None = None,
+        answer: str | Answers,
+        *problems: int,
+        status: int = 200,
         body: Body | None = None,
         headers: Mapping[str, Mapping[str, Json]] = MappingProxyType({}),
         is_hot: bool = False,
@@ -120,8 +131,11 @@ class Routes:
             method: HTTP method in capitals.
             path: Path after the prefix, with parameters in Starlette's form.
             summary: Title of a few words.
-            answers: The possible statuses, with their OpenAPI response objects.
-            query: Struct of the query parameters; None for no parameters.
+            answer: Name of the schema of the route's own answer, `text/plain`, or empty for no
+                body; or the OpenAPI response objects of all statuses.
+            problems: Statuses of problem documents, besides 422 and those of a body; 200 beside
+                another `status` has the answer's own schema.
+            status: Status of the route's own answer.
             body: The body; None for no body.
             headers: Optional headers of the request, name -> JSON Schema.
             is_hot: The path is requested often, so it is matched before others.
@@ -139,8 +153,10 @@ class Routes:
                 function,
                 self._tag,
                 summary,
-                answers,
-                query,
+                answer,
+                status,
+                problems,
+                function.__annotations__.get("query"),
                 body,
                 headers,
                 self._are_questions or method == "GET" if is_read is None else is_read,
@@ -176,16 +192,25 @@ class _Endpoint:
             read_query(scope["query_string"], _NoParameters)
         caller = _reader(request) if operation.is_read else None
         if caller is None:
-            response = await operation.function(request=request, **given)
+            response = _response(await operation.function(request=request, **given), operation)
             await response(scope, receive, send)
             return
         reads: Reads = request.app.state.context.reads
         is_question = operation.is_question
         async with reads.admitted(caller, is_question=is_question):
             async with reads.turn(caller, is_question=is_question):
-                response = await operation.function(request=request, **given)
+                response = _response(await operation.function(request=request, **given), operation)
                 reads.charge(caller, size=len(response.body), is_question=is_question)
             await _send_in_parts(response, send)
+
+
+def _response(answer: Json, operation: Operation) -> Response:
+    """Return an answer as a response: JSON, which may be encoded already; None has no body."""
+    if isinstance(answer, Response):
+        return answer
+    if answer is None:
+        return Response(status_code=operation.status)
+    return json_response(answer, operation.status)
 
 
 def _reader(request: Request) -> str | None:

@@ -16,17 +16,16 @@ from placet.schemas.config import FULL_BURST_NS_MAX
 from placet.schemas.identity import RESERVED_IDS
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.names import NAME_PATTERN
-from placet.server.context import RequestContext, context_of
+from placet.server.context import RequestContext, entered
 from placet.server.credentials import Principal
 from placet.server.http.parameters import Fields, NewName, PageLimit
 from placet.server.http.problems import Problem
 from placet.server.http.responses import json_response
-from placet.server.http.routing import Body, Routes
-from placet.server.openapi import answers
+from placet.server.http.routing import OF_WORLD, WORLD_PREFIX, Body, Routes
 from placet.server.roles import Role
 from placet.server.wire_schemas import EXAMPLES
 
-table = Routes("agents")
+table = Routes("agents", WORLD_PREFIX + "/agents")
 
 _PRIORITY_MAX: Final = 100
 _NAMES_AT_ONCE_MAX: Final = 4_096
@@ -78,17 +77,10 @@ class Permissions(Fields, frozen=True):
     permissions: list[str] | None
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/agents",
-    "List agents",
-    answers(200, "Agents", 401, 404, 503),
-    query=AgentsQuery,
-)
-async def list_agents(world: str, request: Request, query: AgentsQuery) -> Response:
+@table.on("GET", "", "List agents", "Agents", 401, 404, 503)
+async def list_agents(world: str, request: Request, query: AgentsQuery) -> Json:
     """List the agents that the token may act for, by name, a page at a time."""
-    context = context_of(request)
-    who, orchestrator = context.enter(request, world)
+    context, who, orchestrator = entered(request, world)
 
     count_max = min(query.limit, context.limits.page_items_max)
     ledger, names = await orchestrator.query(lambda k: (k.ledger, _names(k.ledger, who)))
@@ -110,14 +102,17 @@ async def list_agents(world: str, request: Request, query: AgentsQuery) -> Respo
         more = described[-1]["agent_id"] if len(page) > count_max and described else None
         return {"seq": kernel.seq, "agents": described, "next": more}
 
-    return json_response(await orchestrator.query(look))
+    return await orchestrator.query(look)
 
 
 @table.on(
     "POST",
-    "/worlds/{world}/agents",
+    "",
     "Register an agent",
-    answers(201, "Agent", 200, 401, 403, 404, 408, 409, 413, 415, 503),
+    "Agent",
+    *(200, 409),
+    *OF_WORLD,
+    status=201,
     body=Body(Registration, EXAMPLES["Registration"]),
 )
 async def register_agent(world: str, request: Request) -> Response:
@@ -126,8 +121,7 @@ async def register_agent(world: str, request: Request) -> Response:
     For an agent that is registered already, only `permissions` are changed, if the body has them;
     an `owner` in the body must equal the registered one.
     """
-    context = context_of(request)
-    _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
+    context, _, orchestrator = entered(request, world, Role.OPERATOR)
     registration = await context.read(request, Registration)
     for name in ("self", *Registration.__struct_fields__[:-1]):
         if name in registration.attributes:
@@ -145,17 +139,19 @@ async def register_agent(world: str, request: Request) -> Response:
         )
     except (TypeError, ValueError) as error:  # a quota, or a keyword that no domain takes
         raise Problem("request_invalid", str(error)) from error
-    return await _agent(orchestrator, agent_id, 201 if is_new else 200)
+    return json_response(await _agent(orchestrator, agent_id), 201 if is_new else 200)
 
 
 @table.on(
     "PUT",
-    "/worlds/{world}/agents/{agent_id:path}/permissions",
+    "/{agent_id:path}/permissions",
     "Set an agent's permissions",
-    answers(200, "Agent", 400, 401, 403, 404, 408, 413, 415, 503),
+    "Agent",
+    400,
+    *OF_WORLD,
     body=Body(Permissions, EXAMPLES["Permissions"]),
 )
-async def set_agent_permissions(world: str, agent_id: str, request: Request) -> Response:
+async def set_agent_permissions(world: str, agent_id: str, request: Request) -> Json:
     """Set the kinds that an agent may propose: null is all, an empty array is none."""
     context, orchestrator = await _as_operator(world, agent_id, request)
     body = await context.read(request, Permissions)
@@ -166,26 +162,16 @@ async def set_agent_permissions(world: str, agent_id: str, request: Request) -> 
     return await _agent(orchestrator, agent_id)
 
 
-@table.on(
-    "POST",
-    "/worlds/{world}/agents/{agent_id:path}/suspend",
-    "Suspend an agent",
-    answers(200, "Agent", 401, 403, 404, 503),
-)
-async def suspend_agent(world: str, agent_id: str, request: Request) -> Response:
+@table.on("POST", "/{agent_id:path}/suspend", "Suspend an agent", "Agent", *OF_WORLD)
+async def suspend_agent(world: str, agent_id: str, request: Request) -> Json:
     """Suspend an agent: its batches are refused until it is resumed."""
     _, orchestrator = await _as_operator(world, agent_id, request)
     await orchestrator.suspend_agent(agent_id)
     return await _agent(orchestrator, agent_id)
 
 
-@table.on(
-    "POST",
-    "/worlds/{world}/agents/{agent_id:path}/resume",
-    "Resume an agent",
-    answers(200, "Agent", 401, 403, 404, 503),
-)
-async def resume_agent(world: str, agent_id: str, request: Request) -> Response:
+@table.on("POST", "/{agent_id:path}/resume", "Resume an agent", "Agent", *OF_WORLD)
+async def resume_agent(world: str, agent_id: str, request: Request) -> Json:
     """Resume a suspended agent."""
     _, orchestrator = await _as_operator(world, agent_id, request)
     await orchestrator.resume_agent(agent_id)
@@ -193,40 +179,27 @@ async def resume_agent(world: str, agent_id: str, request: Request) -> Response:
 
 
 # Below the paths that are longer: an agent's name may have a slash.
-@table.on(
-    "GET",
-    "/worlds/{world}/agents/{agent_id:path}",
-    "Get an agent",
-    answers(200, "Agent", 401, 403, 404, 405, 503),
-)
-async def get_agent(world: str, agent_id: str, request: Request) -> Response:
+@table.on("GET", "/{agent_id:path}", "Get an agent", "Agent", 405, *OF_WORLD)
+async def get_agent(world: str, agent_id: str, request: Request) -> Json:
     """Return an agent: owner, permissions, priority bound, suspension."""
-    context = context_of(request)
-    who, orchestrator = context.enter(request, world)
+    context, who, orchestrator = entered(request, world)
     if who.is_operator:
         await _require_registered(orchestrator, agent_id, request)
     await context.check_speaks_for(orchestrator, who, agent_id)
     return await _agent(orchestrator, agent_id)
 
 
-@table.on(
-    "DELETE",
-    "/worlds/{world}/agents/{agent_id:path}",
-    "Remove an agent",
-    answers(204, "", 401, 403, 404, 405, 503),
-)
-async def remove_agent(world: str, agent_id: str, request: Request) -> Response:
+@table.on("DELETE", "/{agent_id:path}", "Remove an agent", "", 405, *OF_WORLD, status=204)
+async def remove_agent(world: str, agent_id: str, request: Request) -> None:
     """Remove an agent from the world. Its tokens stay valid, but act for no agent."""
     _, orchestrator = await _as_operator(world, agent_id, request)
     await orchestrator.remove_agent(agent_id)
-    return Response(status_code=204)
 
 
 async def _as_operator(
     world: str, agent_id: str, request: Request
 ) -> tuple[RequestContext, Orchestrator]:
-    context = context_of(request)
-    _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
+    context, _, orchestrator = entered(request, world, Role.OPERATOR)
     await _require_registered(orchestrator, agent_id, request)
     return context, orchestrator
 
@@ -248,7 +221,7 @@ def _no_agent(agent_id: str, request: Request) -> Problem:
     return Problem("method_not_allowed", detail, headers={"allow": allowed})
 
 
-async def _agent(world: Orchestrator, agent_id: str, status: int = 200) -> Response:
+async def _agent(world: Orchestrator, agent_id: str) -> dict[str, Json]:
     def look(kernel: Kernel) -> dict[str, Json] | None:
         agent = kernel.ledger.agents.get(agent_id)
         return None if agent is None else {"seq": kernel.seq, **_described(agent)}
@@ -256,7 +229,7 @@ async def _agent(world: Orchestrator, agent_id: str, status: int = 200) -> Respo
     described = await world.query(look)
     if described is None:
         raise Problem("not_found", f"there is no agent {agent_id!r}; register it first")
-    return json_response(described, status)
+    return described
 
 
 def _names(ledger: Ledger, who: Principal) -> list[str]:

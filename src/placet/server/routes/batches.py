@@ -5,8 +5,8 @@ it is decided, and its verdict is returned for the same batch again, or on reque
 """
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -20,34 +20,36 @@ from placet.schemas.json_value import format_value
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
-from placet.server.context import context_of
+from placet.server.context import entered
 from placet.server.http.fair_share import release_body
 from placet.server.http.parameters import Fields, Identity
 from placet.server.http.problems import Problem
-from placet.server.http.routing import Body, Routes
+from placet.server.http.routing import OF_WORLD, WORLD_PREFIX, Body, Routes
 from placet.server.http.verdict_status import retry_after, status_of
-from placet.server.openapi import VERDICT_ANSWERS, answers
+from placet.server.openapi import VERDICT_ANSWERS
 from placet.server.roles import Role
 from placet.server.viewpoint import Viewpoint
 from placet.server.wire_schemas import EXAMPLES
 
-table = Routes("batches")
-
-_BATCH: Final = Body("Batch", EXAMPLES["Batch"])
+table = Routes("batches", WORLD_PREFIX)
 
 _BARE_KEY: Final = "[!#-~]([ !#-~]{0,122}[!#-~])?"
 """Visible ASCII; `KEY:511` is no longer than a req_id may be."""
 
 _KEY: Final = re.compile(f'{_BARE_KEY}|"{_BARE_KEY}"')
-_HEADERS: Final = {
-    "Idempotency-Key": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": 126,
-        "pattern": f"^({_KEY.pattern})$",
-        "description": "the req_id of an intent that has none; KEY:0, KEY:1 ... of several intents",
-    }
+_IDEMPOTENCY_KEY: Final = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 126,
+    "pattern": f"^({_KEY.pattern})$",
+    "description": "the req_id of an intent that has none; KEY:0, KEY:1 ... of several intents",
 }
+_BATCH: Final[Mapping[str, Any]] = {
+    "body": Body("Batch", EXAMPLES["Batch"]),
+    "headers": {"Idempotency-Key": _IDEMPOTENCY_KEY},
+    "is_hot": True,
+}
+"""Body and headers of a request that submits a batch."""
 
 
 class VerdictQuery(Fields, frozen=True):
@@ -57,15 +59,7 @@ class VerdictQuery(Fields, frozen=True):
     req_id: Identity
 
 
-@table.on(
-    "POST",
-    "/worlds/{world}/batches",
-    "Submit a batch",
-    VERDICT_ANSWERS,
-    body=_BATCH,
-    headers=_HEADERS,
-    is_hot=True,
-)
+@table.on("POST", "/batches", "Submit a batch", VERDICT_ANSWERS, **_BATCH)
 async def submit_batch(world: str, request: Request) -> Response:
     """Decide a batch as a whole, and return its verdict.
 
@@ -77,31 +71,16 @@ async def submit_batch(world: str, request: Request) -> Response:
     return await _decide(world, request, dry_run=False)
 
 
-@table.on(
-    "POST",
-    "/worlds/{world}/dry-run",
-    "Dry-run a batch",
-    VERDICT_ANSWERS,
-    body=_BATCH,
-    headers=_HEADERS,
-    is_hot=True,
-)
+@table.on("POST", "/dry-run", "Dry-run a batch", VERDICT_ANSWERS, **_BATCH)
 async def dry_run_batch(world: str, request: Request) -> Response:
     """Return the verdict that a batch would have now, without changing anything."""
     return await _decide(world, request, dry_run=True)
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/verdicts",
-    "Get a verdict",
-    answers(200, "Verdict", 401, 403, 404, 503),
-    query=VerdictQuery,
-)
+@table.on("GET", "/verdicts", "Get a verdict", "Verdict", *OF_WORLD)
 async def get_verdict(world: str, request: Request, query: VerdictQuery) -> Response:
     """Return the verdict on an earlier request, for a client that lost the response."""
-    context = context_of(request)
-    who, orchestrator = context.enter(request, world)
+    context, who, orchestrator = entered(request, world)
     await context.check_speaks_for(orchestrator, who, query.agent_id)
     verdict = await orchestrator.verdict_of(query.agent_id, query.req_id)
     if verdict is None:
@@ -114,8 +93,7 @@ async def get_verdict(world: str, request: Request, query: VerdictQuery) -> Resp
 
 
 async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
-    context = context_of(request)
-    who, orchestrator = context.enter(request, world, needs=Role.AGENT)
+    context, who, orchestrator = entered(request, world, Role.AGENT)
     key = _idempotency_key(request.headers)
     body = await context.body(request)
     try:

@@ -6,12 +6,11 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
+from placet.schemas.codec import Json
 from placet.server.context import context_of
 from placet.server.http.parameters import Fields
 from placet.server.http.problems import STORE_FAILED, Problem
-from placet.server.http.responses import json_response
 from placet.server.http.routing import Routes
-from placet.server.openapi import answers
 
 table = Routes("health", prefix="")
 
@@ -25,8 +24,8 @@ class MetricsQuery(Fields, frozen=True):
     world: Annotated[str, Meta(max_length=128)] | None = None
 
 
-@table.on("GET", "/healthz", "Liveness", answers(200, "Health", 503), is_hot=True, is_read=False)
-async def healthz(request: Request) -> Response:
+@table.on("GET", "/healthz", "Liveness", "Health", 503, is_hot=True, is_read=False)
+async def healthz(request: Request) -> Json:
     """Report liveness. Restart the server if this does not answer, or answers 503.
 
     Only the operator's token gets the cause of a 503, because it names the store.
@@ -34,11 +33,11 @@ async def healthz(request: Request) -> Response:
     lost = context_of(request).worlds.lost()
     if lost is not None:
         raise Problem("unavailable", _LOST, operator_detail=lost)
-    return Response(b'{"status":"ok"}', media_type="application/json")
+    return {"status": "ok"}
 
 
-@table.on("GET", "/readyz", "Readiness", answers(200, "Readiness", 503), is_hot=True, is_read=False)
-async def readyz(request: Request) -> Response:
+@table.on("GET", "/readyz", "Readiness", "Readiness", 503, is_hot=True, is_read=False)
+async def readyz(request: Request) -> Json:
     """Report readiness: whether each world could decide and write a batch now.
 
     The check is at most a second old. Only the operator's token gets the cause of a 503, because
@@ -56,16 +55,10 @@ async def readyz(request: Request) -> Response:
     if why is not None:
         headers = {"retry-after": "1"}
         raise Problem("unavailable", STORE_FAILED, operator_detail=why, headers=headers)
-    return json_response({"status": "ok", "head": context.worlds.first.head})
+    return {"status": "ok", "head": context.worlds.first.head}
 
 
-@table.on(
-    "GET",
-    "/metrics",
-    "Prometheus metrics",
-    answers(200, "text/plain", 401, 403, 404),
-    query=MetricsQuery,
-)
+@table.on("GET", "/metrics", "Prometheus metrics", "text/plain", 401, 403, 404)
 async def metrics(request: Request, query: MetricsQuery) -> Response:
     """Return the Prometheus metrics of a world, at most a second old.
 

@@ -4,11 +4,11 @@ The operator's alone: visibility in the past is not known, so an agent's token i
 """
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Annotated, Final, Literal, TypeVar
 
-from msgspec import Meta, field
+from msgspec import Meta, Raw, field
 from starlette.requests import Request
-from starlette.responses import Response
 
 from placet.history.fork import ForkOptions
 from placet.history.timeline import moments
@@ -24,15 +24,15 @@ from placet.server.history.counted_log import ReadCount, counting
 from placet.server.history.timelines import PlayedWorld, Timelines
 from placet.server.http.parameters import Fields, Identity, Place
 from placet.server.http.problems import Problem
-from placet.server.http.responses import json_response
 from placet.server.http.routing import Body, Routes
-from placet.server.openapi import answers
 from placet.server.wire_schemas import EXAMPLES
 
 table = Routes("history", are_questions=True)
 
 T = TypeVar("T")
+_Read = TypeVar("_Read", bound=Callable[..., Json])
 
+_HISTORY: Final = "/worlds/{world}/history"
 _STEPS_MAX: Final = 200
 _ENTITY_BYTES_MAX: Final = 512 * 1024
 _READING: Final = (401, 403, 404, 409, 410, 503)
@@ -51,6 +51,11 @@ class AtQuery(Fields, frozen=True):
 
     record: Place
     batch: Annotated[int, Meta(ge=0, le=LAST)] = LAST
+
+    @property
+    def place(self) -> LogPlace:
+        """The place that the parameters name."""
+        return LogPlace(self.record, self.batch)
 
 
 class MomentQuery(Fields, frozen=True):
@@ -125,11 +130,10 @@ class ForkRequest(Fields, frozen=True):
     replay: bool = False
 
 
-@table.on("GET", "/history", "List time lines", answers(200, "Histories", 401, 403))
-async def list_histories(request: Request) -> Response:
+@table.on("GET", "/history", "List time lines", "Histories", 401, 403)
+async def list_histories(request: Request) -> Json:
     """List the worlds whose past the token may play, the forks made here among them."""
-    context = _context(request)
-    timelines: Timelines = request.app.state.timelines
+    context, timelines = _shared(request)
     listed = [
         {"world": name, "fork": False}
         for name in timelines.names
@@ -142,179 +146,137 @@ async def list_histories(request: Request) -> Response:
     ]
     if not listed:
         context.operator(request)
-    return json_response({"worlds": listed, "live": timelines.is_live})
+    return {"worlds": listed, "live": timelines.is_live}
 
 
-@table.on("GET", "/worlds/{world}/history", "Get a time line", answers(200, "History", *_READING))
-async def get_history(world: str, request: Request) -> Response:
+@table.on("GET", _HISTORY, "Get a time line", "History", *_READING)
+async def get_history(world: str, request: Request) -> Json:
     """Return the extent of a log, and how many intents were admitted and refused along it.
 
     `indexed` of `records` were read so far; a later answer has more.
     """
     described = await _answer(world, request, _described)
-    timelines: Timelines = request.app.state.timelines
+    _, timelines = _shared(request)
     controls = timelines.controls(world)
-    return json_response({**described, "controls": controls.commands, "paused": controls.is_paused})
+    return {**described, "controls": controls.commands, "paused": controls.is_paused}
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/history/moment",
-    "Get a moment",
-    answers(200, "Moment", *_READING),
-    query=MomentQuery,
-)
-async def get_moment(world: str, request: Request, query: MomentQuery) -> Response:
+def _question(path: str, summary: str, answer: str) -> Callable[[_Read], _Read]:
+    """Return a decorator that registers a function as the route of a question to the past.
+
+    The function gets the time line of the world and the query; its answer is encoded in the same
+    thread.
+    """
+
+    def register(read: _Read) -> _Read:
+        @wraps(read)
+        async def ask(world: str, request: Request, query: Fields) -> bytes:
+            return await _answer(world, request, lambda played: to_json(read(played, query)))
+
+        table.on("GET", f"{_HISTORY}/{path}", summary, answer, *_READING)(ask)
+        return read
+
+    return register
+
+
+@_question("moment", "Get a moment", "Moment")
+def get_moment(played: PlayedWorld, query: MomentQuery) -> Json:
     """Return the world at a place of its log: head, and on request its map, a table, its agents."""
+    timeline = played.timeline
+    place = _place(played, query)
+    if query.step:
+        place = timeline.stepped(place, query.by, query.step)
 
-    def read(played: PlayedWorld) -> bytes:
-        timeline = played.timeline
-        place = _place(played, query)
-        if query.step:
-            place = timeline.stepped(place, query.by, query.step)
+    def look(moment: Moment) -> tuple[dict[str, Json], LogPlace]:
+        head = moments.moment_head(moment)
+        if query.map:
+            head["map"] = moments.map_of(moment)
+        if query.collection is not None:
+            collections, page = moment.state.collections, (query.offset, query.limit)
+            head["table"] = moments.table_of(collections, query.collection, *page, query.find)
+        if query.agents:
+            page = (query.agents_from, query.agents)
+            head["agents"] = moments.agents_of(moment, *page, query.find_agent)
+        return head, moment.place
 
-        def look(moment: Moment) -> tuple[dict[str, Json], LogPlace]:
-            head = moments.moment_head(moment)
-            if query.map:
-                head["map"] = moments.map_of(moment)
-            if query.collection is not None:
-                collections, page = moment.state.collections, (query.offset, query.limit)
-                head["table"] = moments.table_of(collections, query.collection, *page, query.find)
-            if query.agents:
-                page = (query.agents_from, query.agents)
-                head["agents"] = moments.agents_of(moment, *page, query.find_agent)
-            return head, moment.place
-
-        head, at = timeline.look(place, look)
-        if query.events:
-            records = timeline.records_to(at, query.events)
-            head["events"] = [moments.event_of(one, record) for one, record in records]
-        return to_json(head)
-
-    return Response(await _answer(world, request, read), media_type="application/json")
+    head, at = timeline.look(place, look)
+    if query.events:
+        records = timeline.records_to(at, query.events)
+        head["events"] = [moments.event_of(one, record) for one, record in records]
+    return head
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/history/steps",
-    "List steps",
-    answers(200, "Steps", *_READING),
-    query=StepsQuery,
-)
-async def list_steps(world: str, request: Request, query: StepsQuery) -> Response:
+@_question("steps", "List steps", "Steps")
+def list_steps(played: PlayedWorld, query: StepsQuery) -> Json:
     """List the next steps after a place, with the moved entities; fewer at the log's end."""
-
-    def read(played: PlayedWorld) -> bytes:
-        steps = played.timeline.steps(LogPlace(query.record, query.batch), query.by, query.count)
-        return to_json({"steps": [moments.step_json(step) for step in steps]})
-
-    return Response(await _answer(world, request, read), media_type="application/json")
+    steps = played.timeline.steps(query.place, query.by, query.count)
+    return {"steps": [moments.step_json(step) for step in steps]}
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/history/find",
-    "Find a batch",
-    answers(200, "Found", *_READING),
-    query=FindQuery,
-)
-async def find_record(world: str, request: Request, query: FindQuery) -> Response:
+@_question("find", "Find a batch", "Found")
+def find_record(played: PlayedWorld, query: FindQuery) -> Json:
     """Find the nearest batch after a place, or before it: of an agent, of a kind, refused."""
-
-    def read(played: PlayedWorld) -> Json:
-        wanted = Query(query.agent, query.kind, query.refused)
-        place = LogPlace(query.record, query.batch)
-        found = played.timeline.find(place, wanted, is_backward=query.back)
-        return {"place": None if found is None else moments.place_json(found)}
-
-    return json_response(await _answer(world, request, read))
+    wanted = Query(query.agent, query.kind, query.refused)
+    found = played.timeline.find(query.place, wanted, is_backward=query.back)
+    return {"place": None if found is None else moments.place_json(found)}
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/history/entity",
-    "Get an entity of a moment",
-    answers(200, "PastEntity", *_READING),
-    query=EntityQuery,
-)
-async def get_entity(world: str, request: Request, query: EntityQuery) -> Response:
+@_question("entity", "Get an entity of a moment", "PastEntity")
+def get_entity(played: PlayedWorld, query: EntityQuery) -> Json:
     """Return one entity whole, as it was at a place; a very large one is cut to its short form."""
 
-    def read(played: PlayedWorld) -> bytes:
-        def look(moment: Moment) -> bytes:
-            rows = moment.state.collections.get(query.collection, {})
-            fields = rows.get(query.entity)
-            at = {"collection": query.collection, "entity": query.entity}
-            encoded = to_json({**at, "fields": fields, "is_cut": False})
-            if len(encoded) > _ENTITY_BYTES_MAX and fields is not None:
-                cut = {name: moments.short(value) for name, value in fields.items()}
-                return to_json({**at, "fields": cut, "is_cut": True})
-            return encoded
+    def look(moment: Moment) -> Json:
+        fields = moment.state.collections.get(query.collection, {}).get(query.entity)
+        at = {"collection": query.collection, "entity": query.entity}
+        encoded = to_json({**at, "fields": fields, "is_cut": False})
+        if len(encoded) <= _ENTITY_BYTES_MAX or fields is None:
+            return Raw(encoded)
+        cut = {name: moments.short(value) for name, value in fields.items()}
+        return {**at, "fields": cut, "is_cut": True}
 
-        return played.timeline.look(LogPlace(query.record, query.batch), look)
-
-    return Response(await _answer(world, request, read), media_type="application/json")
+    return played.timeline.look(query.place, look)
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/history/view",
-    "Get an agent's view of a moment",
-    answers(200, "PastView", *_READING),
-    query=ViewQuery,
-)
-async def get_view(world: str, request: Request, query: ViewQuery) -> Response:
+@_question("view", "Get an agent's view of a moment", "PastView")
+def get_view(played: PlayedWorld, query: ViewQuery) -> Json:
     """Return the view of an agent after a record. O(log), from the nearest snapshot."""
-
-    def read(played: PlayedWorld) -> Json:
-        played.timeline.require(LogPlace(query.record))
-        try:
-            return questions.view_at(played, query.record, query.agent)
-        except KeyError:
-            raise Problem(
-                "not_found", f"no agent {query.agent!r} is registered after record {query.record}"
-            ) from None
-
-    return json_response(await _answer(world, request, read))
+    played.timeline.require(LogPlace(query.record))
+    try:
+        return questions.view_at(played, query.record, query.agent)
+    except KeyError:
+        raise Problem(
+            "not_found", f"no agent {query.agent!r} is registered after record {query.record}"
+        ) from None
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/history/explain",
-    "Explain a verdict",
-    answers(200, "Explained", *_READING),
-    query=ExplainQuery,
-)
-async def explain_request(world: str, request: Request, query: ExplainQuery) -> Response:
+@_question("explain", "Explain a verdict", "Explained")
+def explain_request(played: PlayedWorld, query: ExplainQuery) -> Json:
     """Return what each stage of the gate compared: of a request, or of the record at a seq."""
     by_request = query.agent is not None and query.req_id is not None and query.seq is None
     by_seq = query.agent is None and query.req_id is None and query.seq is not None
-
-    def read(played: PlayedWorld) -> Json:
-        if not by_request and not by_seq:
-            raise Problem("request_invalid", "expected agent and req_id, or seq")
-        if query.seq is not None:
-            played.timeline.require(played.timeline.at_seq(query.seq))
-        return questions.explanation(played, query.agent, query.req_id, query.seq).as_dict()
-
-    return json_response(await _answer(world, request, read))
+    if not by_request and not by_seq:
+        raise Problem("request_invalid", "expected agent and req_id, or seq")
+    if query.seq is not None:
+        played.timeline.require(played.timeline.at_seq(query.seq))
+    return questions.explanation(played, query.agent, query.req_id, query.seq).as_dict()
 
 
 @table.on(
     "POST",
-    "/worlds/{world}/history/forks",
+    f"{_HISTORY}/forks",
     "Fork from a moment",
-    answers(201, "Forked", 408, 413, 415, *_READING),
+    "Forked",
+    *_READING,
+    status=201,
     body=Body(ForkRequest, EXAMPLES["Fork"]),
 )
-async def fork_world(world: str, request: Request) -> Response:
+async def fork_world(world: str, request: Request) -> Json:
     """Fork a world after a record, with an edit, and play the fork beside it.
 
     The world itself is only read. The fork is in a temporary file, which goes with this server;
     `command` makes one that stays.
     """
-    context = _context(request)
-    timelines: Timelines = request.app.state.timelines
+    context, timelines = _shared(request)
     context.operate(request, timelines.origin(world), world)
     body = await context.read(request, ForkRequest)
 
@@ -336,22 +298,22 @@ async def fork_world(world: str, request: Request) -> Response:
             except (PlacetError, ValueError) as error:
                 raise Problem("request_invalid", str(error)) from error
             timelines.add(name, source, world)
+        later = made.counterfactual
         return {
             "world": name,
             "record": made.record,
             "seq": made.seq,
-            "counterfactual": None
-            if made.counterfactual is None
-            else made.counterfactual.as_dict(),
+            "counterfactual": None if later is None else later.as_dict(),
             "command": questions.fork_command(played, body.record, options),
         }
 
-    return json_response(await _answer(world, request, make), 201)
+    return await _answer(world, request, make)
 
 
-def _context(request: Request) -> CallerContext:
-    context: CallerContext = request.app.state.context
-    return context
+def _shared(request: Request) -> tuple[CallerContext, Timelines]:
+    """Return the context and the time lines of the application that received a request."""
+    state = request.app.state
+    return state.context, state.timelines
 
 
 async def _answer(world: str, request: Request, read: Callable[[PlayedWorld], T]) -> T:
@@ -360,8 +322,7 @@ async def _answer(world: str, request: Request, read: Callable[[PlayedWorld], T]
     Raises:
         Problem: The token is not the operator's, there is no such world, or no such place.
     """
-    timelines: Timelines = request.app.state.timelines
-    context = _context(request)
+    context, timelines = _shared(request)
     context.operate(request, timelines.origin(world), world)
 
     count = ReadCount()

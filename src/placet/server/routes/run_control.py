@@ -3,66 +3,60 @@
 The paths are those of an open world, so that the page need not know which it controls.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
-from starlette.responses import Response
 
 from placet.server.history.controls import SentControls
 from placet.server.http.problems import Problem
-from placet.server.http.routing import Routes
-from placet.server.openapi import answers
+from placet.server.http.routing import WORLD_PREFIX, Routes
 
 if TYPE_CHECKING:
     from placet.server.context import CallerContext
     from placet.server.history.timelines import Timelines
 
-table = Routes("control")
+table = Routes("control", WORLD_PREFIX)
+
+_USUAL: Final = (401, 403, 404)
 
 
-@table.on("POST", "/worlds/{world}/pause", "Pause a run", answers(204, "", 401, 403, 404))
-async def pause_run(world: str, request: Request) -> Response:
+@table.on("POST", "/pause", "Pause a run", "", *_USUAL, status=204)
+async def pause_run(world: str, request: Request) -> None:
     """Pause the run after its present tick."""
     _controls(world, request).pause()
-    return Response(status_code=204)
 
 
-@table.on("POST", "/worlds/{world}/resume", "Resume a run", answers(204, "", 401, 403, 404))
-async def resume_run(world: str, request: Request) -> Response:
+@table.on("POST", "/resume", "Resume a run", "", *_USUAL, status=204)
+async def resume_run(world: str, request: Request) -> None:
     """Go on with the run."""
     _controls(world, request).resume()
-    return Response(status_code=204)
 
 
-@table.on("POST", "/worlds/{world}/step", "Run one tick", answers(204, "", 401, 403, 404))
-async def step_run(world: str, request: Request) -> Response:
+@table.on("POST", "/step", "Run one tick", "", *_USUAL, status=204)
+async def step_run(world: str, request: Request) -> None:
     """Run one tick, and pause after it."""
     _controls(world, request).step()
-    return Response(status_code=204)
 
 
 @table.on(
     "POST",
-    "/worlds/{world}/agents/{agent_id:path}/suspend",
+    "/agents/{agent_id:path}/suspend",
     "Suspend an agent of a run",
-    answers(204, "", 401, 403, 404),
+    "",
+    *_USUAL,
+    status=204,
 )
-async def suspend_agent_of_run(world: str, agent_id: str, request: Request) -> Response:
+async def suspend_agent_of_run(world: str, agent_id: str, request: Request) -> None:
     """Suspend an agent before the next tick: its batches are refused until it is resumed."""
     _controls(world, request).change_agent(agent_id, "suspended")
-    return Response(status_code=204)
 
 
 @table.on(
-    "POST",
-    "/worlds/{world}/agents/{agent_id:path}/resume",
-    "Resume an agent of a run",
-    answers(204, "", 401, 403, 404),
+    "POST", "/agents/{agent_id:path}/resume", "Resume an agent of a run", "", *_USUAL, status=204
 )
-async def resume_agent_of_run(world: str, agent_id: str, request: Request) -> Response:
+async def resume_agent_of_run(world: str, agent_id: str, request: Request) -> None:
     """Resume a suspended agent before the next tick."""
     _controls(world, request).change_agent(agent_id, "resumed")
-    return Response(status_code=204)
 
 
 def _controls(world: str, request: Request) -> SentControls:

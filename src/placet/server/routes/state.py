@@ -7,20 +7,17 @@ from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta
 from starlette.requests import Request
-from starlette.responses import Response
 
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
-from placet.server.context import RequestContext, context_of
+from placet.server.context import RequestContext, context_of, entered
 from placet.server.credentials import Principal
 from placet.server.http.parameters import Fields, FromRecord, PageLimit, SinceSeq, ViewAgent
 from placet.server.http.problems import Problem
 from placet.server.http.reads import Reads
-from placet.server.http.responses import json_response
-from placet.server.http.routing import Body, Routes
-from placet.server.openapi import answers
+from placet.server.http.routing import OF_WORLD, Body, Routes
 from placet.server.roles import Role
 from placet.server.viewpoint import Viewpoint, WorldMoment
 from placet.server.wire_schemas import EXAMPLES
@@ -56,16 +53,16 @@ class StepRequest(Fields, frozen=True):
     dt: Annotated[float, Meta(ge=0)]
 
 
-@table.on("GET", "/kinds", "List kinds", answers(200, "Kinds", 401))
-async def list_kinds(request: Request) -> Response:
+@table.on("GET", "/kinds", "List kinds", "Kinds", 401)
+async def list_kinds(request: Request) -> Json:
     """Return every kind with the JSON Schema of its payload, and the limits."""
     context = context_of(request)
     context.principal(request)
-    return json_response(request.app.state.kinds())
+    return request.app.state.kinds()
 
 
-@table.on("GET", "/worlds", "List worlds", answers(200, "Worlds", 401))
-async def list_worlds(request: Request) -> Response:
+@table.on("GET", "/worlds", "List worlds", "Worlds", 401)
+async def list_worlds(request: Request) -> Json:
     """List the worlds that the token may use; `submitter` names whom it acts for.
 
     The operator also gets `unopened`, if there are any: worlds whose files could not be opened when
@@ -82,30 +79,22 @@ async def list_worlds(request: Request) -> Response:
     unopened = context.worlds.unopened
     if who.is_operator and unopened:
         listed["unopened"] = [{"world": name, "reason": why} for name, why in unopened.items()]
-    return json_response(listed)
+    return listed
 
 
-@table.on("GET", "/worlds/{world}", "Get a world", answers(200, "World", 401, 404))
-async def get_world(world: str, request: Request) -> Response:
+@table.on("GET", "/worlds/{world}", "Get a world", "World", 401, 404)
+async def get_world(world: str, request: Request) -> Json:
     """Return a world's seq, simulated time, domains and store."""
-    context = context_of(request)
-    return json_response(_described(world, context.enter(request, world)[1]))
+    return _described(world, context_of(request).enter(request, world)[1])
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/state",
-    "Get the state",
-    answers(200, "State", 401, 403, 404, 503),
-    query=StateQuery,
-)
-async def get_state(world: str, request: Request, query: StateQuery) -> Response:
+@table.on("GET", "/worlds/{world}/state", "Get the state", "State", *OF_WORLD)
+async def get_state(world: str, request: Request, query: StateQuery) -> Json:
     """Return the state, or a part: `collection`, `collection/entity`, `collection/entity/field`.
 
     With an agent's token, only the entities and fields visible to the agent are returned.
     """
-    context = context_of(request)
-    who, orchestrator = context.enter(request, world)
+    context, who, orchestrator = entered(request, world)
     viewpoint = await sight_of(context, who, orchestrator, query.agent)
 
     def encode(moment: WorldMoment) -> bytes:
@@ -115,27 +104,18 @@ async def get_state(world: str, request: Request, query: StateQuery) -> Response
 
     token = context.principal(request).submitter
     try:
-        body = await looked_at(context.reads, token, orchestrator, viewpoint, query.path, encode)
-        return Response(body, media_type="application/json")
+        return await looked_at(context.reads, token, orchestrator, viewpoint, query.path, encode)
     except KeyError:
         raise Problem("not_found", f"there is nothing at {query.path!r} that you may see") from None
 
 
-@table.on(
-    "GET",
-    "/worlds/{world}/events",
-    "List events",
-    answers(200, "Events", 401, 403, 404, 410, 503),
-    query=EventsQuery,
-    is_hot=True,
-)
-async def list_events(world: str, request: Request, query: EventsQuery) -> Response:
+@table.on("GET", "/worlds/{world}/events", "List events", "Events", 410, *OF_WORLD, is_hot=True)
+async def list_events(world: str, request: Request, query: EventsQuery) -> Json:
     """Return durable events, oldest first, and `next_record`, the position to continue from.
 
     A refusal has the seq of the last change before it, so continue by `from_record` to miss none.
     """
-    context = context_of(request)
-    who, orchestrator = context.enter(request, world)
+    context, who, orchestrator = entered(request, world)
     viewpoint = await sight_of(context, who, orchestrator, query.agent)
     end = orchestrator.records
     if query.from_record is None and query.since >= orchestrator.seq:
@@ -147,20 +127,21 @@ async def list_events(world: str, request: Request, query: EventsQuery) -> Respo
         )
     visible = await visible_events(orchestrator, viewpoint, events)
     context.reads.charge(context.principal(request).submitter, entities=len(events))
-    return json_response({"events": visible, "next_record": place, "is_end": place >= end})
+    return {"events": visible, "next_record": place, "is_end": place >= end}
 
 
 @table.on(
     "POST",
     "/worlds/{world}/step",
     "Advance a stepped world",
-    answers(200, "World", 401, 403, 404, 408, 409, 413, 415, 503),
+    "World",
+    409,
+    *OF_WORLD,
     body=Body(StepRequest, EXAMPLES["Step"]),
 )
-async def step_world(world: str, request: Request) -> Response:
+async def step_world(world: str, request: Request) -> Json:
     """Advance simulated time, and decide all batches that are due; needs the operator's token."""
-    context = context_of(request)
-    _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
+    context, _, orchestrator = entered(request, world, Role.OPERATOR)
     dt = (await context.read(request, StepRequest)).dt
     if orchestrator.config.clock != "stepped":
         raise Problem("conflict", "this world is not stepped: its time goes by itself")
@@ -168,35 +149,23 @@ async def step_world(world: str, request: Request) -> Response:
         await orchestrator.step(dt)
     except ValueError as error:
         raise Problem("request_invalid", str(error)) from error
-    return json_response(_described(world, orchestrator))
+    return _described(world, orchestrator)
 
 
-@table.on(
-    "POST",
-    "/worlds/{world}/pause",
-    "Pause a world",
-    answers(200, "World", 401, 403, 404, 503),
-)
-async def pause_world(world: str, request: Request) -> Response:
+@table.on("POST", "/worlds/{world}/pause", "Pause a world", "World", *OF_WORLD)
+async def pause_world(world: str, request: Request) -> Json:
     """Decide no batches until the world is resumed; they are queued. Needs the operator's token."""
-    context = context_of(request)
-    _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
+    _, _, orchestrator = entered(request, world, Role.OPERATOR)
     await orchestrator.pause()
-    return json_response(_described(world, orchestrator))
+    return _described(world, orchestrator)
 
 
-@table.on(
-    "POST",
-    "/worlds/{world}/resume",
-    "Resume a world",
-    answers(200, "World", 401, 403, 404, 503),
-)
-async def resume_world(world: str, request: Request) -> Response:
+@table.on("POST", "/worlds/{world}/resume", "Resume a world", "World", *OF_WORLD)
+async def resume_world(world: str, request: Request) -> Json:
     """Decide batches again, after a pause. Needs the operator's token."""
-    context = context_of(request)
-    _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
+    _, _, orchestrator = entered(request, world, Role.OPERATOR)
     await orchestrator.resume()
-    return json_response(_described(world, orchestrator))
+    return _described(world, orchestrator)
 
 
 async def sight_of(

@@ -270,7 +270,6 @@ async def set_design_access(design_id: str, request: Request) -> Response:
     "Execute a plan",
     plan_answers("PlanAnswer"),
     body=Body("Plan", EXAMPLES["Plan"]),
-    query=PlanQuery,
     is_hot=True,
 )
 async def execute_plan(design_id: str, request: Request, query: PlanQuery) -> Response:
@@ -368,7 +367,6 @@ async def run_phase(design_id: str, phase: str, request: Request) -> Response:
     "/designs/{design_id}/events",
     "List events",
     answers(200, "Events", 401, 404, 410, 422, 503),
-    query=DesignEventsQuery,
 )
 async def list_design_events(
     design_id: str, request: Request, query: DesignEventsQuery
@@ -385,7 +383,6 @@ async def list_design_events(
     "/designs/{design_id}/audit",
     "List provenance",
     answers(200, "Audit", 401, 404, 410, 422, 503),
-    query=AuditQuery,
 )
 async def list_design_audit(design_id: str, request: Request, query: AuditQuery) -> Response:
     """Return the audit entries of a limited number of records, and the next position.

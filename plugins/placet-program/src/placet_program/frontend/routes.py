@@ -163,7 +163,7 @@ for _route in _ROUTES:
     _add(_route)
 
 
-@table.on("GET", "/programs/{program}/history", "List changes", VERDICT_ANSWERS, query=ChangesQuery)
+@table.on("GET", "/programs/{program}/history", "List changes", VERDICT_ANSWERS)
 async def list_program_changes(program: str, request: Request, query: ChangesQuery) -> Response:
     """List the changes of the program, or compare two moments, by an intent that is in the log."""
     payload = {name: value for name, value in asdict(query).items() if value is not None}
