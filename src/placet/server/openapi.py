@@ -20,9 +20,8 @@ from placet.server.http.parameters import Fields, properties_of
 from placet.server.http.problems import MEDIA_TYPE
 from placet.server.http.routing import Answers, ApiRoute, Body, Operation
 from placet.server.http.verdict_status import status_table
-from placet.server.wire_schemas import SCHEMAS, batch_schema, intent_schema
+from placet.server.wire_schemas import REFERENCE, SCHEMAS, batch_schema, intent_schema, ref
 
-_REFERENCE: Final = "#/components/schemas/"
 _DESCRIPTION: Final = (
     "Agents propose batches of intents, one gate decides, and every decision has a reason."
 )
@@ -68,7 +67,7 @@ def build_document(
         for operation in route.operations.values()
         if operation.body is not None and isinstance(operation.body.schema, type)
     }
-    _, structs = msgspec.json.schema_components([*bodies], ref_template=_REFERENCE + "{name}")
+    _, structs = msgspec.json.schema_components([*bodies], ref_template=REFERENCE + "{name}")
     return {
         "openapi": "3.1.0",
         "info": {"title": "placet", "version": version, "description": _DESCRIPTION},
@@ -163,7 +162,7 @@ def payload_schemas(domains: Sequence[Domain]) -> tuple[dict[str, Json], dict[st
     kinds = sorted(Registry(domains), key=lambda kind: kind.name)
     lists, shared = TypeAdapter.json_schemas(
         [(kind.name, "validation", _list_of(kind.payload)) for kind in kinds],
-        ref_template=_REFERENCE + "{model}",
+        ref_template=REFERENCE + "{model}",
     )
     payloads = {kind.name: lists[kind.name, "validation"]["items"] for kind in kinds}
     parts = dict(shared.get("$defs", {}))
@@ -200,21 +199,21 @@ def _intents(domains: Sequence[Domain]) -> dict[str, Json]:
     for name, payload in payloads.items():
         schemas[f"Intent.{name}"] = intent_schema(name, payload)
     schemas["Intent"] = {
-        "oneOf": [{"$ref": f"{_REFERENCE}Intent.{name}"} for name in payloads],
+        "oneOf": [ref(f"Intent.{name}") for name in payloads],
         "discriminator": {
             "propertyName": "kind",
-            "mapping": {name: f"{_REFERENCE}Intent.{name}" for name in payloads},
+            "mapping": {name: f"{REFERENCE}Intent.{name}" for name in payloads},
         },
     }
     return schemas
 
 
 def _json(schema: str) -> dict[str, dict[str, Json]]:
-    return {"application/json": {"schema": {"$ref": _REFERENCE + schema}}}
+    return {"application/json": {"schema": ref(schema)}}
 
 
 def _problem() -> dict[str, Json]:
-    content = {MEDIA_TYPE: {"schema": {"$ref": _REFERENCE + "Problem"}}}
+    content = {MEDIA_TYPE: {"schema": ref("Problem")}}
     return {"description": "a problem", "content": content}
 
 

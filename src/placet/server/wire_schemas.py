@@ -12,11 +12,13 @@ from placet.schemas.intent import SCHEMA_MAJOR, SCHEMA_VERSION
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Stage
 
-_REFERENCE: Final = "#/components/schemas/"
+REFERENCE: Final = "#/components/schemas/"
+"""Begins a reference to a schema of the document."""
 
 
-def _ref(name: str) -> dict[str, Json]:
-    return {"$ref": _REFERENCE + name}
+def ref(name: str) -> dict[str, Json]:
+    """Return a reference to a schema of the document."""
+    return {"$ref": REFERENCE + name}
 
 
 def object_schema(
@@ -32,6 +34,12 @@ def object_schema(
         "required": [name for name in properties if name not in optional],
         "additionalProperties": is_open,
     }
+
+
+def _object(
+    *, optional: Sequence[str] = (), is_open: bool = False, **properties: Json
+) -> dict[str, Json]:
+    return object_schema(properties, optional=optional, is_open=is_open)
 
 
 def array_schema(items: Mapping[str, Json], **more: Json) -> dict[str, Json]:
@@ -60,10 +68,10 @@ _SECONDS: Final = {
     "minimum": 0,
     "exclusiveMaximum": 2**63 / SECOND_NS,  # as nanoseconds they fit 63 bits
 }
-_PLACE: Final = object_schema({"record": {"type": "integer", "minimum": -1}, "batch": _SEQ})
+_PLACE: Final = _object(record={"type": "integer", "minimum": -1}, batch=_SEQ)
 _KINDS: Final = {"type": ["array", "null"], "items": _TEXT}
 
-_AGENT: Final = {
+_AGENT: Final[dict[str, Json]] = {
     "agent_id": _ID,
     "owner": _ID,
     "permissions": _KINDS,
@@ -84,166 +92,127 @@ _WORLD: Final = {
 }
 
 SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
-    "Verdict": object_schema(
-        {
-            "batch_id": _TEXT,
-            "admitted": _BOOLEAN,
-            "seq": _or_null("integer", minimum=0),
-            "replayed": _BOOLEAN,
-            "dry_run": _BOOLEAN,
-            "scheduled": _BOOLEAN,
-            "results": array_schema(_ref("Result")),
-            "refusals": array_schema(_ref("Refusal")),
-            "current_seq": _SEQ,
-            "sim_time": _NUMBER,
-            "durability": _DURABILITY,
-            "diff": array_schema(
-                object_schema(
-                    {
-                        "entity": _TEXT,
-                        "field": _or_null("string"),
-                        "op": {"enum": ["add", "replace", "remove", "undecided"]},
-                        "old": _ANYTHING,
-                        "new": _ANYTHING,
-                    }
-                )
-            ),
-        },
+    "Verdict": _object(
+        batch_id=_TEXT,
+        admitted=_BOOLEAN,
+        seq=_or_null("integer", minimum=0),
+        replayed=_BOOLEAN,
+        dry_run=_BOOLEAN,
+        scheduled=_BOOLEAN,
+        results=array_schema(ref("Result")),
+        refusals=array_schema(ref("Refusal")),
+        current_seq=_SEQ,
+        sim_time=_NUMBER,
+        durability=_DURABILITY,
+        diff=array_schema(
+            _object(
+                entity=_TEXT,
+                field=_or_null("string"),
+                op={"enum": ["add", "replace", "remove", "undecided"]},
+                old=_ANYTHING,
+                new=_ANYTHING,
+            )
+        ),
         optional=("diff",),
     ),
-    "Result": object_schema(
-        {
-            "req_id": _ID,
-            "admitted": {"const": True},
-            "seq": _or_null("integer", minimum=0),
-            "normalized": _OPEN,
-            "warnings": array_schema(object_schema({"code": _TEXT, "message": _TEXT, "at": _TEXT})),
-            "output": _ANYTHING,
-        },
+    "Result": _object(
+        req_id=_ID,
+        admitted={"const": True},
+        seq=_or_null("integer", minimum=0),
+        normalized=_OPEN,
+        warnings=array_schema(_object(code=_TEXT, message=_TEXT, at=_TEXT)),
+        output=_ANYTHING,
         optional=("output",),
     ),
-    "Refusal": object_schema(
-        {
-            "index": _or_null("integer", minimum=0),
-            "req_id": _or_null("string"),
-            "stage": {"enum": [stage.value for stage in Stage]},
-            "code": _TEXT,
-            "message": _TEXT,
-            "at": _TEXT,
-            "retry_after": _SECONDS,
-            "suggestions": array_schema(_TEXT),
-            "changed": array_schema(_OPEN),
-            "details": _OPEN,
-        }
+    "Refusal": _object(
+        index=_or_null("integer", minimum=0),
+        req_id=_or_null("string"),
+        stage={"enum": [stage.value for stage in Stage]},
+        code=_TEXT,
+        message=_TEXT,
+        at=_TEXT,
+        retry_after=_SECONDS,
+        suggestions=array_schema(_TEXT),
+        changed=array_schema(_OPEN),
+        details=_OPEN,
     ),
-    "Problem": object_schema(
-        {
-            "type": _TEXT,
-            "title": _TEXT,
-            "status": {"type": "integer"},
-            "detail": _TEXT,
-            "code": _TEXT,
-        },
-        is_open=True,
+    "Problem": _object(
+        type=_TEXT, title=_TEXT, status={"type": "integer"}, detail=_TEXT, code=_TEXT, is_open=True
     ),
-    "Agent": object_schema({"seq": _SEQ, **_AGENT}),
-    "Agents": object_schema(
-        {"seq": _SEQ, "agents": array_schema(object_schema(_AGENT)), "next": _or_null("string")}
+    "Agent": _object(seq=_SEQ, **_AGENT),
+    "Agents": _object(
+        seq=_SEQ, agents=array_schema(object_schema(_AGENT)), next=_or_null("string")
     ),
     "World": object_schema(_WORLD),
-    "Worlds": object_schema(
-        {
-            "worlds": array_schema(object_schema(_WORLD)),
-            "submitter": _TEXT,
-            "unopened": array_schema(object_schema({"world": _TEXT, "reason": _TEXT})),
-        },
+    "Worlds": _object(
+        worlds=array_schema(object_schema(_WORLD)),
+        submitter=_TEXT,
+        unopened=array_schema(_object(world=_TEXT, reason=_TEXT)),
         optional=("unopened",),
     ),
-    "State": object_schema({"seq": _SEQ, "sim_time": _NUMBER, "path": _TEXT, "value": _ANYTHING}),
-    "Event": object_schema(
-        {"seq": _SEQ, "record": _SEQ, "type": _TEXT, "sim_time": _NUMBER}, is_open=True
+    "State": _object(seq=_SEQ, sim_time=_NUMBER, path=_TEXT, value=_ANYTHING),
+    "Event": _object(seq=_SEQ, record=_SEQ, type=_TEXT, sim_time=_NUMBER, is_open=True),
+    "Events": _object(events=array_schema(ref("Event")), next_record=_SEQ, is_end=_BOOLEAN),
+    "Histories": _object(worlds=array_schema(_object(world=_TEXT, fork=_BOOLEAN)), live=_BOOLEAN),
+    "History": _object(
+        records=_SEQ,
+        indexed=_SEQ,
+        seq=_SEQ,
+        ticks=_SEQ,
+        sim_time=_NUMBER,
+        start=_object(record=_SEQ, seq=_SEQ),
+        first=_PLACE,
+        compactions=_SEQ,
+        bar_seqs=_SEQ,
+        bars=array_schema(array_schema(_SEQ, minItems=3, maxItems=3)),
+        codes=_OPEN,
+        store=_or_null("string"),
+        controls=array_schema({"enum": ["approvals", "pause", "step", "suspend"]}),
+        paused=_BOOLEAN,
     ),
-    "Events": object_schema(
-        {"events": array_schema(_ref("Event")), "next_record": _SEQ, "is_end": _BOOLEAN}
-    ),
-    "Histories": object_schema(
-        {
-            "worlds": array_schema(object_schema({"world": _TEXT, "fork": _BOOLEAN})),
-            "live": _BOOLEAN,
-        }
-    ),
-    "History": object_schema(
-        {
-            "records": _SEQ,
-            "indexed": _SEQ,
-            "seq": _SEQ,
-            "ticks": _SEQ,
-            "sim_time": _NUMBER,
-            "start": object_schema({"record": _SEQ, "seq": _SEQ}),
-            "first": _PLACE,
-            "compactions": _SEQ,
-            "bar_seqs": _SEQ,
-            "bars": array_schema(array_schema(_SEQ, minItems=3, maxItems=3)),
-            "codes": _OPEN,
-            "store": _or_null("string"),
-            "controls": array_schema({"enum": ["approvals", "pause", "step", "suspend"]}),
-            "paused": _BOOLEAN,
-        }
-    ),
-    "Moment": object_schema(
-        {
-            "record": {"type": "integer", "minimum": -1},
-            "batch": _SEQ,
-            "batches": _SEQ,
-            "seq": _SEQ,
-            "tick": _SEQ,
-            "sim_time": _NUMBER,
-            "event": _or_null("object"),
-            "collections": array_schema(object_schema({"name": _TEXT, "count": _SEQ})),
-            "agent_count": _SEQ,
-        },
+    "Moment": _object(
+        record={"type": "integer", "minimum": -1},
+        batch=_SEQ,
+        batches=_SEQ,
+        seq=_SEQ,
+        tick=_SEQ,
+        sim_time=_NUMBER,
+        event=_or_null("object"),
+        collections=array_schema(_object(name=_TEXT, count=_SEQ)),
+        agent_count=_SEQ,
         is_open=True,
     ),
-    "Steps": object_schema({"steps": array_schema(_OPEN)}),
-    "Found": object_schema({"place": {"oneOf": [_PLACE, {"type": "null"}]}}),
-    "PastEntity": object_schema(
-        {
-            "collection": _TEXT,
-            "entity": _TEXT,
-            "fields": _or_null("object"),
-            "is_cut": _BOOLEAN,
-        }
+    "Steps": _object(steps=array_schema(_OPEN)),
+    "Found": _object(place={"oneOf": [_PLACE, {"type": "null"}]}),
+    "PastEntity": _object(
+        collection=_TEXT, entity=_TEXT, fields=_or_null("object"), is_cut=_BOOLEAN
     ),
-    "PastView": object_schema(
-        {
-            "agent_id": _ID,
-            "seq": _SEQ,
-            "sim_time": _NUMBER,
-            "collections": array_schema(_OPEN),
-        }
+    "PastView": _object(agent_id=_ID, seq=_SEQ, sim_time=_NUMBER, collections=array_schema(_OPEN)),
+    "Explained": _object(answer=_TEXT, is_open=True),
+    "Forked": _object(
+        world=_TEXT,
+        record=_SEQ,
+        seq=_SEQ,
+        counterfactual=_or_null("object"),
+        command=_or_null("string"),
     ),
-    "Explained": object_schema({"answer": _TEXT}, is_open=True),
-    "Forked": object_schema(
-        {
-            "world": _TEXT,
-            "record": _SEQ,
-            "seq": _SEQ,
-            "counterfactual": _or_null("object"),
-            "command": _or_null("string"),
-        }
-    ),
-    "Kinds": object_schema({"domains": array_schema(_OPEN), "limits": _OPEN}),
-    "Health": object_schema({"status": {"const": "ok"}}),
-    "Readiness": object_schema({"status": {"const": "ok"}, "head": {"type": "string"}}),
+    "Kinds": _object(domains=array_schema(_OPEN), limits=_OPEN),
+    "Health": _object(status={"const": "ok"}),
+    "Readiness": _object(status={"const": "ok"}, head={"type": "string"}),
 }
 
 
 def batch_schema(intents_max: int) -> dict[str, Json]:
     """Build the JSON Schema of a batch in its three forms; `intents_max` bounds its intents."""
-    intents = array_schema(_ref("Intent"), minItems=1, maxItems=intents_max)
-    options = {"sim_time": _SECONDS, "dry_run": _BOOLEAN, "valid_for_s": _SECONDS}
-    batch = object_schema({"intents": intents, **options}, optional=tuple(options))
-    return {"oneOf": [intents, batch, _ref("Intent")]}
+    intents = array_schema(ref("Intent"), minItems=1, maxItems=intents_max)
+    batch = _object(
+        intents=intents,
+        sim_time=_SECONDS,
+        dry_run=_BOOLEAN,
+        valid_for_s=_SECONDS,
+        optional=("sim_time", "dry_run", "valid_for_s"),
+    )
+    return {"oneOf": [intents, batch, ref("Intent")]}
 
 
 def intent_schema(kind: str, payload: Json) -> dict[str, Json]:

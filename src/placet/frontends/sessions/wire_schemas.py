@@ -17,8 +17,8 @@ from placet.frontends.sessions.bodies import (
 from placet.schemas.codec import Json
 from placet.schemas.identity import ID_CHARS_MAX
 from placet.server.http.routing import Body
+from placet.server.wire_schemas import REFERENCE, array_schema, object_schema, ref
 
-_REFERENCE: Final = "#/components/schemas/"
 _ID: Final = {"type": "string", "minLength": 1, "maxLength": ID_CHARS_MAX}
 
 OPENING: Final = Body(
@@ -43,37 +43,28 @@ MESSAGE: Final = Body(
 DECISION: Final = Body(ApprovalDecision, {"default": {"value": {"decision": "approve"}}})
 
 
-def _closed(properties: Mapping[str, Json], *required: str) -> dict[str, Json]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
 def _models(*models: type[BaseModel]) -> dict[str, Json]:
     """Return the schemas of models, each of their parts by its name."""
     schemas: dict[str, Any] = {}
     for model in models:
-        schema = model.model_json_schema(mode="serialization", ref_template=_REFERENCE + "{model}")
+        schema = model.model_json_schema(mode="serialization", ref_template=REFERENCE + "{model}")
         schemas |= schema.pop("$defs", {})
         schemas[model.__name__] = schema
     return schemas
 
 
-_EDIT: Final = {"type": "array", "items": {"$ref": f"{_REFERENCE}ReplacementAction"}, "minItems": 1}
+_EDIT: Final = array_schema(ref("ReplacementAction"), minItems=1)
 
 SCHEMAS: Final[Mapping[str, Json]] = {
     **_models(Turn, ApprovalRequest),
     "ApprovalDecision": {
         "oneOf": [
-            _closed({"decision": {"enum": ["approve", "deny"]}}, "decision"),
-            _closed({"decision": {"const": "edit"}, "actions": _EDIT}, "decision", "actions"),
+            object_schema({"decision": {"enum": ["approve", "deny"]}}),
+            object_schema({"decision": {"const": "edit"}, "actions": _EDIT}),
         ],
         "description": getdoc(ApprovalDecision),
     },
-    "Session": _closed(
+    "Session": object_schema(
         {
             "session": _ID,
             "agent": _ID,
@@ -82,11 +73,7 @@ SCHEMAS: Final[Mapping[str, Json]] = {
             "people": {"type": "object", "additionalProperties": {"type": "string"}},
             "seq": {"type": "integer", "minimum": 0},
             "turns": {"type": "array", "items": {"type": "object"}},
-        },
-        *("session", "agent", "mode", "proposer", "people", "seq", "turns"),
+        }
     ),
-    "Approvals": _closed(
-        {"approvals": {"type": "array", "items": {"$ref": f"{_REFERENCE}ApprovalRequest"}}},
-        "approvals",
-    ),
+    "Approvals": object_schema({"approvals": array_schema(ref("ApprovalRequest"))}),
 }
