@@ -153,7 +153,6 @@ async def _over_http(options: _Options, serve: ServeConfig) -> int | None:
     from placet.frontends.mcp.server import McpServer, http_app  # noqa: PLC0415  # the extra
     from placet.frontends.mcp.tokens import WithTokens  # noqa: PLC0415  # the extra
     from placet.server.http.fair_share import FairShare  # noqa: PLC0415  # the extra
-    from placet.server.http.reads import CountedReads  # noqa: PLC0415  # the extra
     from placet.server.listener import listen, serve_until_signal, url_of  # noqa: PLC0415
 
     known, token = serve.credentials_or_new()
@@ -161,13 +160,9 @@ async def _over_http(options: _Options, serve: ServeConfig) -> int | None:
         async with _opened(options) as session:
             app = http_app(McpServer(session, options.person), serve)
             async with app.router.lifespan_context(app):
-                counted = CountedReads(app, known, serve.limits)
+                served = WithTokens(app, known, options.agent, serve.limits)
                 return await serve_until_signal(
-                    FairShare(
-                        WithTokens(counted, known, options.agent, serve.limits),
-                        known,
-                        serve.limits,
-                    ),
+                    FairShare(served, known, serve.limits),
                     serve,
                     listening,
                     shutdown_seconds_max=_SHUTDOWN_SECONDS_MAX,

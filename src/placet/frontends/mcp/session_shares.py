@@ -1,4 +1,4 @@
-"""Bounds the MCP sessions that the tokens of one name have open over HTTP.
+"""Bounds the MCP sessions that the tokens of one name have open over HTTP, and counts their reads.
 
 A session of the older protocol versions is kept in memory from its first request until its client
 deletes it or it was idle for too long. The SDK bounds all of them together; without a share for
@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from placet.schemas.limits import HttpLimits
 from placet.server.credentials import Principal
 from placet.server.http.problems import Problem
+from placet.server.http.reads import Reads
 
 _SESSION: Final = b"mcp-session-id"
 _VERSION: Final = b"mcp-protocol-version"
@@ -43,6 +44,8 @@ class _Open:
 class SessionShares:
     """Passes requests on to an MCP application, and refuses a caller more sessions than its share.
 
+    Each request is charged to its caller as a read.
+
     Args:
         app: The application, which ends sessions that are idle for `mcp_session_idle_seconds_max`.
         limits: Bounds of the server.
@@ -54,6 +57,7 @@ class SessionShares:
     ) -> None:
         self._app = app
         self._limits = limits
+        self._reads = Reads(limits)
         self._clock = clock
         self._open: dict[str, _Open] = {}
         self._opening: set[_Open] = set()
@@ -66,7 +70,7 @@ class SessionShares:
         if session_id:
             session = self._open.get(session_id) or _Open(who)
         elif version and version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            await self._app(scope, receive, send)  # of a version without sessions
+            await self._count(who, scope, receive, send)  # of a version without sessions
             return
         else:
             refusal = self._refusal(who)
@@ -95,11 +99,14 @@ class SessionShares:
 
         session.requests += 1
         try:
-            await self._app(scope, receive, send_noted)
+            await self._count(session.who, scope, receive, send_noted)
         finally:
             session.requests -= 1
             session.idle_since = self._clock()
             self._opening.discard(session)
+
+    async def _count(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._reads.serve(self._app, who.submitter, scope, receive, send)
 
     def _refusal(self, who: Principal) -> Problem | None:
         """Return why a caller may open no session now; None if it may."""

@@ -1,16 +1,13 @@
 """Bearer tokens before an MCP server over HTTP: the operator's, or that of the agent it is."""
 
-from typing import Final
-
-from starlette.responses import Response
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from placet.frontends.mcp.session_shares import SessionShares
-from placet.schemas.codec import to_json
 from placet.schemas.limits import HttpLimits
-from placet.server.credentials import Credentials, Principal
-
-_CHALLENGE: Final = {"www-authenticate": 'Bearer realm="placet"'}
+from placet.server.auth import authenticate
+from placet.server.credentials import Credentials
+from placet.server.http.problems import Problem
 
 
 class WithTokens:
@@ -34,24 +31,13 @@ class WithTokens:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        who = self._caller(scope)
-        if isinstance(who, Principal):
-            await self._sessions.serve(who, scope, receive, send)
-        else:
-            await who(scope, receive, send)
-
-    def _caller(self, scope: Scope) -> Principal | Response:
-        """Return the caller of a request, or the response to a token that may not call."""
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        who = self._known.principal(headers.get(b"authorization", b"").decode("latin-1"))
-        if who is None:
-            text = "this needs a token that the server knows: send `Authorization: Bearer <token>`"
-            return _answer(401, text, _CHALLENGE)
-        if not who.is_operator and who.submitter != self._agent_id:
-            return _answer(403, f"this token does not speak for agent {self._agent_id!r}")
-        return who
-
-
-def _answer(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
-    body = to_json({"status": status, "detail": text})
-    return Response(body, status, headers, "application/problem+json")
+        try:
+            who = authenticate(self._known, HTTPConnection(scope))
+            if not who.is_operator and who.submitter != self._agent_id:
+                raise Problem(
+                    "forbidden", f"this token does not speak for agent {self._agent_id!r}"
+                )
+        except Problem as problem:
+            await problem.response()(scope, receive, send)
+            return
+        await self._sessions.serve(who, scope, receive, send)

@@ -30,7 +30,6 @@ from placet.schemas.limits import (
     SECOND_NS,
     HttpLimits,
 )
-from placet.server.credentials import PRINCIPAL_KEY, Credentials
 from placet.server.http.fair_share import Callers
 from placet.server.http.problems import Problem
 
@@ -148,6 +147,27 @@ class Reads:
             self.charge(caller, requests=1, is_question=is_question)
             yield
 
+    async def serve(
+        self, app: ASGIApp, caller: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request by another application, as that of the Model Context Protocol.
+
+        Request and bytes of the answer are charged as a read of the caller; the answer is 429 if it
+        has read more than its rate.
+        """
+        try:
+            await self.require(caller)
+        except Problem as problem:
+            await problem.response()(scope, receive, send)
+            return
+        self.charge(caller, requests=1)
+
+        async def send_counted(message: Message) -> None:
+            self.charge(caller, size=len(message.get("body", b"")))
+            await send(message)
+
+        await app(scope, receive, send_counted)
+
     async def in_thread(self, read: Callable[[], T]) -> T:
         """Call a function beside the event loop, and return its result; calls run one at a time."""
         return await to_thread.run_sync(read, limiter=self._thread)
@@ -164,51 +184,6 @@ class Reads:
             yield
         finally:
             callers.release(caller, 1)
-
-
-class CountedReads:
-    """A middleware that counts requests and the bytes of their answers as reads of their callers.
-
-    For an application without routes of this server, as that of the Model Context Protocol.
-
-    Args:
-        app: The wrapped ASGI application.
-        credentials: The known tokens.
-        limits: Bounds of the server.
-    """
-
-    def __init__(self, app: ASGIApp, credentials: Credentials, limits: HttpLimits) -> None:
-        self._app = app
-        self._credentials = credentials
-        self._reads = Reads(limits)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; with 429 if its caller has read more than its rate."""
-        caller = self._caller(scope)
-        if caller is None:
-            await self._app(scope, receive, send)
-            return
-        try:
-            await self._reads.require(caller)
-        except Problem as problem:
-            await problem.response()(scope, receive, send)
-            return
-        self._reads.charge(caller, requests=1)
-
-        async def send_counted(message: Message) -> None:
-            self._reads.charge(caller, size=len(message.get("body", b"")))
-            await send(message)
-
-        await self._app(scope, receive, send_counted)
-
-    def _caller(self, scope: Scope) -> str | None:
-        if scope["type"] != "http":
-            return None
-        who = scope.get(PRINCIPAL_KEY)
-        if who is None:
-            headers: dict[bytes, bytes] = dict(scope["headers"])
-            who = self._credentials.principal(headers.get(b"authorization", b"").decode("latin-1"))
-        return None if who is None else str(who.submitter)
 
 
 def _meter(limits: HttpLimits) -> DebtMeter:
