@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Final, Protocol
 
+from placet.agents.proposal.adapter import Usage
 from placet.agents.proposal.plan import Issue
 from placet.agents.proposal.turn_result import (
     ActionOutcome,
     ApprovalRequest,
-    Spent,
     StateChange,
     Turn,
 )
@@ -178,7 +178,7 @@ class TextRenderer:
         self._console.print(printable(text), style=style or None)
 
 
-def _spent(usage: Spent) -> str:
+def _spent(usage: Usage) -> str:
     """Return the cost of a turn as one line of text."""
     requests = "1 request" if usage.requests == 1 else f"{usage.requests} requests"
     estimated = " (estimated)" if usage.is_estimated else ""

@@ -1,6 +1,7 @@
 """A session from message to log: turns, proposals, approval requests, and the records."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -145,7 +146,7 @@ class Priced(ScriptedAdapter):
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
         raw = await super().propose(context)
-        return raw._replace(usage=raw.usage._replace(requests=1, cost_usd=self._cost))
+        return raw._replace(usage=replace(raw.usage, requests=1, cost_usd=self._cost))
 
 
 async def test_money_is_checked_before_each_request() -> None:

@@ -5,16 +5,9 @@ and as the recorder for the session's records; in one batch they pass or fail to
 """
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Final
 
-from placet.agents.loop.plan_preview import (
-    CONFLICT_CODES,
-    NOT_FORESEEN,
-    RETRIES,
-    digest_of,
-    preview_plan,
-    with_normalized_payloads,
-)
 from placet.agents.loop.recorder import SystemIntentFactory
 from placet.agents.ports import Handle, Outcome, WorldPort
 from placet.agents.proposal.codes import Code
@@ -22,14 +15,22 @@ from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import RULINGS, ApprovalPolicy, Mode, PolicyDecision, covers
 from placet.agents.proposal.plan import Action, Issue, Plan
 from placet.agents.proposal.turn_result import ActionOutcome, PlanResult, StateChange, Status
-from placet.domains.session import COLLECTIONS
+from placet.domains.session import COLLECTIONS, PLAN_CHANGED
 from placet.kernel.plugin.domain import Risk
-from placet.schemas.codec import Json, thaw, to_json
+from placet.schemas.codec import Json, canonical, thaw, to_json
 from placet.schemas.foreseen import FieldChange
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import RefusalCode
 from placet.schemas.verdict import Verdict
 
+_SEQ_CHANGED: Final = "session.seq_changed"
+"""Refusal code of `session.guard`: the world is no longer at the seq that it names."""
+_NOT_FORESEEN: Final = f"session.{PLAN_CHANGED}"
+"""Refusal code of an approved plan that would not change what was shown."""
+_CONFLICT_CODES: Final = frozenset({_SEQ_CHANGED, "session.grant_over", "session.grant_unknown"})
+"""Refusal codes that mean a concurrent change, of the world or of a grant."""
+_RETRIES: Final = 5
+"""Largest number of tries of a preview or a submission that a concurrent change made void."""
 _SHOWN_MAX: Final = 64
 """Approval requests whose changes are kept to be shown: as many as a session keeps in the state."""
 
@@ -70,10 +71,10 @@ class PlanExecutor:
 
     async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> PlanResult:
         """Submit a parsed plan: apply it, hold it for an approval, or return the refusals."""
-        for _ in range(RETRIES):
+        for _ in range(_RETRIES):
             intents = self._intents(plan.actions, plan.base_seq)
             previewed = await self._world.submit(intents, dry_run=True)
-            applied = with_normalized_payloads(plan, previewed)
+            applied = _with_normalized_payloads(plan, previewed)
             risks = await self._risks(applied)
             ruling, broken = self._rule(applied, risks, mode)
             if broken is not None:
@@ -89,7 +90,7 @@ class PlanExecutor:
             )
             if RefusalCode.UNAUTHORIZED in verdict.codes:
                 return self._agent_removed(plan)
-            if CONFLICT_CODES.isdisjoint(verdict.codes):
+            if _CONFLICT_CODES.isdisjoint(verdict.codes):
                 return await self._result_of(plan, risks, verdict, len(ahead), seconds_left)
         return self._retries_exhausted(plan)
 
@@ -118,18 +119,18 @@ class PlanExecutor:
         """
         actions = tuple(Action(**action) for action in approval["actions"])
         plan = Plan.model_construct(goal=approval["goal"], base_seq=0, actions=actions)
-        for _ in range(RETRIES):
+        for _ in range(_RETRIES):
             now = self._world.seq
             plan = Plan.model_construct(goal=approval["goal"], base_seq=now, actions=actions)
             resolution = self._resolution(approval_id, "approve", by, role, approval["digest"])
             batch = [resolution, *self._intents(actions, now)]
             verdict = await self._world.submit(batch, dry_run=True)
             if verdict.admitted and "undecided" in approval:
-                risks = await self._risks(with_normalized_payloads(plan, verdict, 1))
+                risks = await self._risks(_with_normalized_payloads(plan, verdict, 1))
                 verdict = await self._world.submit(batch, shows_changes=True)
                 if verdict.admitted:
                     return await self._result_of(plan, risks, verdict, 1, seconds_left)
-            if verdict.admitted or NOT_FORESEEN in verdict.codes:
+            if verdict.admitted or _NOT_FORESEEN in verdict.codes:
                 ruling = PolicyDecision("hold", approval["role"])
                 stale = self._resolution(approval_id, "stale", by, role, approval["digest"])
                 return await self._request_approval(plan, ruling, first=[stale])
@@ -147,7 +148,7 @@ class PlanExecutor:
         resolution = self._resolution(approval_id, decision, by, role, approval["digest"])
         verdict = await self._world.submit([resolution], dry_run=True)
         issues = [Issue.of_refusal(refusal) for refusal in verdict.refusals]
-        return [issue for issue in issues if issue.code != NOT_FORESEEN]  # the plan is not in it
+        return [issue for issue in issues if issue.code != _NOT_FORESEEN]  # the plan is not in it
 
     async def close_approval(
         self, approval: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
@@ -170,14 +171,13 @@ class PlanExecutor:
         actions: list[dict[str, Json]] = [action.model_dump() for action in plan.actions]
         needs = "approve" if ruling.role else "confirm"
         seconds = limits.approve_seconds_max if ruling.role else limits.confirm_seconds_max
-        digest = digest_of([actions, plan.base_seq, self._agent.agent_id, self._session])
+        content = canonical([actions, plan.base_seq, self._agent.agent_id, self._session])
+        digest = blake2b(content, digest_size=16).hexdigest()
         approval_id = f"{self._session}-{digest[:12]}-{self._world.seq}"
-        previewed = await preview_plan(
-            self._world,
-            self._recorder,
-            self._intents(plan.actions, plan.base_seq),
-            approval_id,
-        )
+        # With the draws that the plan will have when its request is approved.
+        pin = self._recorder.intent("session.pin_draws", approval_id=approval_id)
+        intents = self._intents(plan.actions, plan.base_seq)
+        previewed = await self._world.submit([pin, *intents], dry_run=True)
         if not previewed.admitted:
             return _refused_batch(plan, previewed, 1)
         foreseen = previewed.foreseen
@@ -314,7 +314,7 @@ class PlanExecutor:
         return _refused(plan, [Issue(code=RefusalCode.AGENT_UNKNOWN, message=message)])
 
     def _retries_exhausted(self, plan: Plan) -> PlanResult:
-        message = f"the world moved {RETRIES} times while this was decided; propose it again"
+        message = f"the world moved {_RETRIES} times while this was decided; propose it again"
         return _refused(plan, [Issue(code=RefusalCode.STALE_CONTEXT, message=message)])
 
     # results
@@ -372,6 +372,26 @@ class PlanExecutor:
         if len(text) <= self._limits.output_bytes_max:
             return output, False
         return text[: self._limits.output_bytes_max].decode("utf-8", "ignore"), True
+
+
+def _with_normalized_payloads(plan: Plan, previewed: Verdict, ahead: int = 0) -> Plan:
+    """Return a plan with the normalized payloads of its admitted preview, else the plan itself.
+
+    Risk and policy judge the normalized payload, so that an alias of a field or an omitted default
+    does not change their decision.
+
+    Args:
+        plan: The plan.
+        previewed: Its preview.
+        ahead: Number of the recorder's intents before those of the plan.
+    """
+    if not previewed.admitted:
+        return plan
+    actions = tuple(
+        action.model_copy(update={"payload": thaw(result.normalized)})
+        for action, result in zip(plan.actions, previewed.results[ahead:], strict=True)
+    )
+    return plan.model_copy(update={"actions": actions})
 
 
 def _refused(plan: Plan, issues: Sequence[Issue]) -> PlanResult:

@@ -1,6 +1,7 @@
 """The adapter protocol, for models, scripts, people, policies and recordings."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -12,7 +13,8 @@ from placet.schemas.codec import Json
 from placet.schemas.portable_error import PortableError
 
 
-class Usage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Usage:
     """The cost of proposals: requests, tokens and money.
 
     Attributes:
@@ -20,7 +22,7 @@ class Usage(NamedTuple):
         input_tokens: Number of tokens that the model read.
         output_tokens: Number of tokens that the model wrote.
         cost_usd: US dollars; None if unknown.
-        price: Source of the price, such as `assumed 0 (127.0.0.1)`; empty if there is none to tell.
+        price: Source of the price, such as `assumed 0 (127.0.0.1)`; empty without a model.
         is_estimated: Whether tokens are estimated, because the server reports none.
     """
 

@@ -5,7 +5,7 @@ not exist for its agent, so that what exists is not leaked.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -87,6 +87,11 @@ class Catalogue:
         self._adapters = {name: _boxed(kind) for name, kind in self.kinds.items()}
         self._schemas: dict[str, Json] | None = None
 
+    @classmethod
+    def of(cls, domain: "Vocabulary") -> "Catalogue":
+        """Return a catalogue as it is, or that of all kinds of a domain, of several or a world."""
+        return domain if isinstance(domain, Catalogue) else cls(domain)
+
     def __iter__(self) -> Iterator[Kind]:
         return iter(self.kinds.values())
 
@@ -151,6 +156,10 @@ class Catalogue:
         listed = ", ".join(names[:_NAMES_LISTED])
         more = len(names) - _NAMES_LISTED
         return f"{listed} and {more} more" if more > 0 else listed
+
+
+Vocabulary: TypeAlias = Catalogue | Registry | Domain | Sequence[Domain]
+"""A source of the kinds that may be proposed."""
 
 
 def wire_name(kind: str) -> str:

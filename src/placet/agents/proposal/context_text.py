@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
-from placet.agents.proposal.catalogue import Catalogue
+from placet.agents.proposal.catalogue import Catalogue, Vocabulary
 from placet.agents.proposal.plan import Issue
-from placet.agents.proposal.plan_parser import Vocabulary
 from placet.schemas.codec import Json, to_json
 
 RULES: Final = (
@@ -113,7 +112,7 @@ def build(
     Raises:
         ContextTooLarge: Rules, kinds, view and message alone are too long.
     """
-    catalogue = domain if isinstance(domain, Catalogue) else Catalogue(domain)
+    catalogue = Catalogue.of(domain)
     if isinstance(facts, Mapping):
         facts = [{"key": key, "value": facts[key]} for key in sorted(facts)]
     sections = [

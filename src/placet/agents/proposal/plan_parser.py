@@ -8,17 +8,15 @@ Nothing that comes in makes this raise.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, kind_name
+from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, Vocabulary, kind_name
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.plan import VERSION, Action, Issue, Plan, Stop
-from placet.kernel.plugin.domain import Domain
-from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json, canonical, from_json, to_json
 from placet.schemas.json_value import (
     InvalidJsonValue,
@@ -41,8 +39,6 @@ __all__ = [
     "parse",
     "parse_calls",
 ]
-
-Vocabulary: TypeAlias = Catalogue | Registry | Domain | Sequence[Domain]
 
 ISSUES_MAX: Final = 32
 """As many are told at once; who mends these is told of more."""
@@ -99,7 +95,7 @@ def parse(
             )
             for detail in islice(error.errors(include_url=False), ISSUES_MAX)
         ]
-    return _judged(plan, _catalogue(domain), limits, actions_max)
+    return _judged(plan, Catalogue.of(domain), limits, actions_max)
 
 
 def parse_calls(
@@ -157,7 +153,7 @@ def parse_calls(
         actions=tuple(actions),
         stop=stops[0] if stops else None,
     )
-    return _judged(plan, _catalogue(domain), limits, actions_max, places)
+    return _judged(plan, Catalogue.of(domain), limits, actions_max, places)
 
 
 def _arguments(call: Call, at: str, limits: AgentLimits) -> tuple[Json, list[Issue]]:
@@ -312,7 +308,3 @@ def _stop_of(name: str, value: Json, at: str) -> tuple[Stop | None, list[Issue]]
             )
             for detail in error.errors(include_url=False)
         ]
-
-
-def _catalogue(domain: Vocabulary) -> Catalogue:
-    return domain if isinstance(domain, Catalogue) else Catalogue(domain)

@@ -5,10 +5,10 @@ from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
-from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, kind_name, wire_name
+from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, Vocabulary, kind_name, wire_name
 from placet.agents.proposal.legacy import ChatIntent
 from placet.agents.proposal.plan import Issue, Stop
-from placet.agents.proposal.plan_parser import VERSION, Call, Vocabulary, parse, parse_calls
+from placet.agents.proposal.plan_parser import VERSION, Call, parse, parse_calls
 from placet.agents.proposal.tool_schema import tool_schema
 from placet.kernel.plugin.domain import Kind
 from placet.schemas.codec import Json, from_json, to_json
@@ -33,7 +33,7 @@ def definitions(*, domain: Vocabulary) -> list[ToolDefinition]:
 
     The list depends only on the kinds, so that a prompt cache can keep it.
     """
-    catalogue = domain if isinstance(domain, Catalogue) else Catalogue(domain)
+    catalogue = Catalogue.of(domain)
     schemas = catalogue.tool_schemas()
     tools = [
         ToolDefinition(wire_name(kind.name), description_of(kind), schemas[kind.name])

@@ -3,7 +3,6 @@
 Values that a person reads, a test compares and a front end sends as JSON.
 """
 
-from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
@@ -141,31 +140,6 @@ class Attempt(_Value):
     model: str = ""
 
 
-class Spent(_Value):
-    """The cost of a turn: requests, tokens, US dollars, and how both are known.
-
-    Attributes:
-        requests: Number of requests to a model.
-        input_tokens: Number of tokens that the model read.
-        output_tokens: Number of tokens that the model wrote.
-        cost_usd: US dollars; None if unknown.
-        price: Source of the price, such as `assumed 0 (127.0.0.1)`; empty without a model.
-        is_estimated: Whether tokens are estimated, because the server reports none.
-    """
-
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: Decimal | None = Decimal(0)
-    price: str = ""
-    is_estimated: bool = False
-
-    @classmethod
-    def of(cls, usage: Usage) -> "Spent":
-        """Convert a `Usage` to the form of a turn's result."""
-        return cls(**usage._asdict())
-
-
 class Turn(_Value):
     """The result of one message to a session.
 
@@ -199,7 +173,7 @@ class Turn(_Value):
     results: tuple[ActionOutcome, ...] = ()
     diff: tuple[StateChange, ...] = ()
     approval_id: str = ""
-    usage: Spent = Spent()
+    usage: Usage = Usage()
 
     def __repr__(self) -> str:
         kinds = kinds_text(result.kind for result in self.results)

@@ -9,9 +9,18 @@ Turns, model calls, approvals and grants are entries of the world's log: a sessi
 its name, and no recorded model call is repeated.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import monotonic
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
@@ -36,7 +45,6 @@ from placet.agents.proposal.turn_result import (
     ApprovalRequest,
     Attempt,
     Route,
-    Spent,
     Turn,
     TurnEnd,
 )
@@ -44,12 +52,11 @@ from placet.agents.proposal.view_json import cut, plain_view
 from placet.agents.session.active_turn import ActiveTurn
 from placet.agents.session.context_builder import ContextBuilder
 from placet.agents.session.message_route import MessageCommand, parse_command
-from placet.domains.session import KINDS
+from placet.domains.session import KINDS, RECORDER
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
 
 if TYPE_CHECKING:
-    from placet.agents.session.opener import SessionOpener
     from placet.kernel.plugin.domain import Domain
 
 
@@ -93,11 +100,18 @@ class Session:
         self._recorder = SessionRecorder(world, own, name, agent)
         self._plan_executor = PlanExecutor(world, name, agent, own, limits, policy)
         self._context_builder = ContextBuilder(agent, limits)
+        # Held from the record of a turn's beginning to that of its end: turns never overlap.
         self._turn_lock = anyio.Lock()
+        # Set while a turn asks an adapter. Written under the lock; `stop` reads it without, which
+        # one event loop permits.
         self._planning_loop: PlanningLoop | None = None
+        # True iff `stop` was called since the latest turn began: a turn that is still being
+        # recorded has no loop yet that `stop` could reach.
         self._is_stopped = False
-        self._is_closed = False
+        self._is_closed = False  # never false again
+        # At most one entry, of the kinds and executors that the agent has now.
         self._catalogues: dict[object, Catalogue] = {}
+        # Empty until the session is open; then it alone owns the world that was opened for it.
         self.closing = AsyncExitStack()
         self._home = HomeLoop()
 
@@ -119,7 +133,7 @@ class Session:
         permissions: Iterable[str] | None = None,
         limits: AgentLimits | None = None,
         policy: ApprovalPolicy | None = None,
-    ) -> "SessionOpener[Session]":
+    ) -> "SessionOpener":
         """Open a session: `async with Session.open(...) as session`, or await it and `close` it.
 
         Args:
@@ -144,35 +158,31 @@ class Session:
                 and the rule for names refuses its name.
             TypeError: The adapter is no adapter.
         """
-        from placet.agents.session.opener import (  # noqa: PLC0415  # loads the runtime
-            SessionOpener,
-            WorldSpec,
-            session_name,
-        )
+        from placet.agents.session import opener  # noqa: PLC0415  # loads the runtime
 
-        session_name(session)
+        opener.session_name(session)
 
-        def start(
-            opened: WorldPort,
-            proposer: Handle,
-            system_intents: Handle,
-            calls: ModelCalls,
-            as_mode: str,
-        ) -> Session:
+        async def open_in(closing: AsyncExitStack) -> Session:
+            opened = world
+            if opened is None:
+                opened = await closing.enter_async_context(opener.world_of(domain, store))
+            opener.require_sessions(opened)
+            agent_id = await opener.agent_of(opened, session, agent)
+            proposer = await opener.agent_handle(opened, agent_id, permissions)
+            recorder = await opened.register_agent(RECORDER, permissions=KINDS)
             return cls(
                 session,
                 opened,
                 proposer,
-                system_intents,
-                calls,
-                mode=as_mode,
+                recorder,
+                await ModelCalls.of(opened),
+                mode=mode or await opener.latest_mode(opened, session),
                 adapter=adapter,
                 limits=limits or AgentLimits(),
                 policy=policy,
             )
 
-        wanted = WorldSpec(world, domain, store)
-        return SessionOpener(wanted, session, agent, permissions, mode, start)
+        return SessionOpener(open_in)
 
     async def send(
         self, message: str, *, adapter: object = None, media: Sequence[Media] = ()
@@ -459,7 +469,7 @@ class Session:
             end = TurnEnd("failed", Code.INTERNAL, type(error).__name__)
         finally:
             self._planning_loop = None
-        return await turn.end(end, planning_loop.attempts, Spent.of(planning_loop.counters.usage))
+        return await turn.end(end, planning_loop.attempts, planning_loop.counters.usage)
 
     async def _may_resolve(
         self, approval_id: str, decision: str, by: str, role: str
@@ -506,7 +516,7 @@ class Session:
         message = cut(message, MESSAGE_BYTES_MAX)
         mode = self.mode
         number = await self._recorder.begin(message, mode, route)
-        turn = ActiveTurn(self, self._recorder, number, message, route, mode)
+        turn = ActiveTurn(self.name, self.agent_id, self._recorder, number, message, route, mode)
         key = (self.name, number)
         self._calls.turns.add(key)
         try:
@@ -534,6 +544,41 @@ class Session:
             catalogue = Catalogue(self.world.gateway.registry, kinds, executed)
             self._catalogues = {(kinds, executed): catalogue}
         return catalogue
+
+
+class SessionOpener:
+    """A session that is being opened: await it, or use it as an async context manager.
+
+    Args:
+        open_in: Creates the session, and enters a world that it opens into an exit stack.
+    """
+
+    def __init__(self, open_in: Callable[[AsyncExitStack], Awaitable[Session]]) -> None:
+        self._open_in = open_in
+        self._session: Session | None = None
+
+    def __await__(self) -> Generator[object, None, Session]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Session:
+        self._session = await self._open()
+        return self._session
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _open(self) -> Session:
+        async with AsyncExitStack() as closing:
+            session = await self._open_in(closing)
+            await session.close_stale_turns()
+            session.closing = closing.pop_all()
+        return session
 
 
 def _denied(issue: Issue) -> TurnEnd:

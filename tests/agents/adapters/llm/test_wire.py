@@ -65,7 +65,8 @@ async def test_calls_are_returned_in_order_with_their_cost(wire: Wire) -> None:
         ("Move", {"to": [1, 2]}, "call_1"),
     ]
     assert (raw.text, raw.refused) == ("Here I go.", False)
-    assert raw.usage[:3] == (1, 100, 10)
+    used = raw.usage
+    assert (used.requests, used.input_tokens, used.output_tokens) == (1, 100, 10)
     assert raw.usage.cost_usd is not None
     assert 0 < raw.usage.cost_usd < 0.01
     assert raw.model == provider.asked[0].body["model"]

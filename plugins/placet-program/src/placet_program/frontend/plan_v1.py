@@ -13,10 +13,11 @@ from inspect import isawaitable
 from typing import Final
 
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
+from placet.agents.proposal.catalogue import Vocabulary
 from placet.agents.proposal.codes import TABLE, Code, facts_of
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.plan import VERSION, Issue, Plan
-from placet.agents.proposal.plan_parser import Vocabulary, parse
+from placet.agents.proposal.plan_parser import parse
 from placet.agents.proposal.turn_result import Turn
 from placet.schemas.codec import Json, from_json
 
