@@ -119,6 +119,5 @@ def _read(name: str, folder: Path, place: Sequence[Json]) -> "pa.Table":
 
 def _type_of(values: Sequence[Json]) -> str:
     known = ColumnType()
-    for value in values:
-        known.add(value)
+    known.add_all(values)
     return known.name or JSON

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,46 +11,25 @@ from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.scenario import Scenario
 from placet.stores.files import quoted
 from placet.sweeps.collected import streams_of
+from placet.sweeps.formats import Row
 from placet.sweeps.half_run import Counts, HalfRun
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """The end of a run.
-
-    Attributes:
-        state: The final state, `collection -> entity -> field -> value`; a copy.
-        ticks: Completed ticks.
-        submitted: Intents; every intent of a refused batch counts as refused.
-        admitted: Admitted intents.
-        refusals: Count for each `stage/code`.
-        rule_errors: Contained exceptions of the domain; None where they end the run.
-        seq: The final sequence number.
-        digest: The final digest.
-        collected: The collected rows of each table, as an Arrow stream.
-        resumed_at: Ticks in the log from which the run was resumed; None if it was not.
-    """
-
-    state: Mapping[str, Any]
-    ticks: int
-    submitted: int
-    admitted: int
-    refusals: Mapping[str, int]
-    rule_errors: int | None
-    seq: int
-    digest: str
-    collected: Mapping[str, bytes]
-    resumed_at: int | None
-
-
-def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
-    """Run a scenario and return its end.
+def execute(
+    scenario: Scenario, log: Path | None, *, with_state: bool
+) -> tuple[Row, Mapping[str, bytes], Mapping[str, Any]]:
+    """Run a scenario to its end.
 
     Args:
         scenario: The scenario, with its seed.
         log: File of the log, which is kept; None keeps no log. A half-done run in the file is
             resumed if it had run for some seconds, else it is started anew.
         with_state: Return the final state, not an empty one.
+
+    Returns:
+        The counts, the digest and the position of the run, as its row has them; the collected rows
+        of each table, as an Arrow stream; and a copy of the final state, `collection -> entity ->
+        field -> value`.
 
     Raises:
         ScenarioError: The scenario cannot run, or a policy raised.
@@ -90,15 +68,17 @@ def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
     if half is not None:
         half.end()
     counts = before.plus(report.ticks, report)
-    return Ended(
-        state=states[0] if states else {},
-        ticks=report.ticks,
-        submitted=counts.submitted,
-        admitted=counts.admitted,
-        refusals=counts.refusals,
-        rule_errors=counts.rule_errors if scenario.on_rule_error == "refuse" else None,
-        seq=report.seq,
-        digest=report.digest,
-        collected={} if collector is None else streams_of(collector),
-        resumed_at=report.resumed_at,
-    )
+    is_contained = scenario.on_rule_error == "refuse"
+    row: Row = {
+        "ticks": report.ticks,
+        "submitted": counts.submitted,
+        "admitted": counts.admitted,
+        "refused": counts.submitted - counts.admitted,
+        "refusals": dict(sorted(counts.refusals.items())),
+        **({"rule_errors": counts.rule_errors} if is_contained else {}),
+        "seq": report.seq,
+        "digest": report.digest,
+        "resumed_at": report.resumed_at,
+    }
+    streams = {} if collector is None else streams_of(collector)
+    return row, streams, states[0] if states else {}

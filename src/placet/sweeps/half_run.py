@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Final, Protocol, Self, TypeAlias
+from typing import Annotated, Final, Self, TypeAlias
 
 import msgspec
 
+from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
 from placet.scenarios.scenario import Scenario
 from placet.schemas.documents import DocumentError, parse_json, typed
@@ -31,15 +32,6 @@ _ENDINGS: Final = (".counts", ".db-wal", ".db-shm", ".db-journal", ".db")
 """The log last: a kill in between leaves no `-wal` without it, which no log can be made beside."""
 
 
-class CountedReport(Protocol):
-    """The counts of a run's report, since it was started or resumed."""
-
-    submitted: int
-    admitted: int
-    refusals: Counter[str]
-    rule_errors: int
-
-
 class Counts(msgspec.Struct, frozen=True, array_like=True):
     """The counts of a run up to a tick; in a file, an array in this order."""
 
@@ -49,8 +41,8 @@ class Counts(msgspec.Struct, frozen=True, array_like=True):
     refusals: Mapping[str, _Count] = {}
     rule_errors: _Count = 0
 
-    def plus(self, ticks: int, report: CountedReport) -> "Counts":
-        """Return these counts and those of a report, at a tick."""
+    def plus(self, ticks: int, report: RunReport) -> "Counts":
+        """Return these counts and those since the run was started or resumed, at a tick."""
         return Counts(
             ticks,
             self.submitted + report.submitted,

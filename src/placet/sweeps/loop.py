@@ -137,7 +137,7 @@ class SweepLoop:
             if row is not None and row["attempt"] == task.attempt:
                 self._finish(task, row | {"is_written": True})
             elif task.key not in began:
-                self._requeue(task, is_alone=is_alone)
+                (self._suspects if is_alone else self._waiting).appendleft(task)
             elif is_alone:
                 self._blame(task)
             else:
@@ -151,9 +151,6 @@ class SweepLoop:
                 '`if __name__ == "__main__":`, and does the initializer of the executor work? '
                 "The workers' messages are above"
             )
-
-    def _requeue(self, task: RunTask, *, is_alone: bool) -> None:
-        (self._suspects if is_alone else self._waiting).appendleft(task)
 
     def _blame(self, task: RunTask) -> None:
         """Count the death of a worker that was at this run alone."""

@@ -221,16 +221,14 @@ class Results(Sequence[Row]):
                 draft.write_text(
                     self._as_csv(defused if defuses_formulas else str), encoding="utf-8", newline=""
                 )
-            elif path.suffix == ".parquet":
-                table = self.to_arrow()
-                from pyarrow import parquet  # noqa: PLC0415  # an extra
-
-                parquet.write_table(table, draft)
             else:
                 table = self.to_arrow()
-                from pyarrow import feather  # noqa: PLC0415  # an extra
+                from pyarrow import feather, parquet  # noqa: PLC0415  # an extra
 
-                feather.write_feather(table, str(draft), compression="uncompressed")
+                if path.suffix == ".parquet":
+                    parquet.write_table(table, draft)
+                else:
+                    feather.write_feather(table, str(draft), compression="uncompressed")
         return path
 
     def __len__(self) -> int:

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
 from multiprocessing import current_process
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -93,7 +92,12 @@ def run_scenarios(
     if seeds is not None:
         _require_iterable("seeds", seeds, "a list or a range, such as range(1, 21)")
     _require_place(executor, jobs)
-    is_here = is_in_this_process(jobs, timeout_s) and on == "here"
+    _require_one_of("on", on, get_args(Where))
+    _require_one_of("logs", logs, get_args(Logs))
+    _require_timeout(timeout_s, executor)
+    if on == "ray" and executor is not None:
+        raise LabError('give `executor` or `on="ray"`, not both')
+    is_here = on == "here" and executor is None and jobs == 1 and timeout_s is None
     functions = cast("Sequence[Outcome | str]", outcomes)
     plan = plan_sweep(
         listed,
@@ -104,26 +108,40 @@ def run_scenarios(
         else list(map(spec_of, functions)),
     )
     shown = _require_keys(plan, columns)
-    if timeout_s is not None and isinstance(executor, ThreadPoolExecutor):
-        raise LabError("a run in a thread cannot be ended: leave out timeout_s, or use processes")
-    _require_one_of("on", on, get_args(Where))
-    if on == "ray" and executor is not None:
-        raise LabError('give `executor` or `on="ray"`, not both')
-    arguments = SweepArguments(
-        to=to,
-        logs=logs,
-        retry=retry,
-        anyway=anyway,
-        timeout_s=timeout_s,
-        columns=shown,
-        on_progress=on_progress,
-    )
-    if on == "ray":
-        return sweep_on_ray(
-            plan, arguments, address=ray_address, jobs=jobs, ship=ship, on_notice=on_notice
+    if to is None and logs != "none":
+        raise LabError("logs are kept in the folder of a study; name one with `to`")
+    with ExitStack() as stack:
+        folder = stack.enter_context(_folder(to))
+        pools: Pools
+        if on == "ray":
+            from placet.sweeps.on_ray.session import ray_pools  # noqa: PLC0415  # an extra
+
+            on_ray = ray_pools(
+                plan,
+                folder,
+                address=ray_address,
+                jobs=jobs,
+                ship=map(Path, ship),
+                timeout_s=timeout_s,
+                on_notice=on_notice,
+            )
+            pools = stack.enter_context(on_ray)
+        elif executor is not None:
+            pools = GivenPools(executor)
+        elif is_here:  # a run with a timeout is in a worker
+            pools = HerePools()
+        else:
+            has_main = any(spec.startswith("__main__:") for spec in plan.outcomes)
+            pools = OwnPools(jobs or 1, with_main=has_main)
+        study = stack.enter_context(Study(folder).locked())
+        if not anyway:
+            study.require_same_code(plan)
+        study.add_plan(plan)
+        tasks = _tasks(
+            plan, study, logs=logs, retry=retry, timeout_s=timeout_s, is_apart=pools.is_apart
         )
-    given = None if executor is None else GivenPools(executor)
-    return sweep_here(plan, given or own_pools(plan, jobs, timeout_s), arguments)
+        SweepLoop(study, tasks, pools, total=len(plan.runs()), on_progress=on_progress).run()
+        return results_of(study, plan.keys(), shown)
 
 
 def _require_keys(plan: SweepPlan, columns: Iterable[str]) -> tuple[str, ...]:
@@ -164,17 +182,16 @@ def _require_iterable(name: str, value: object, example: str) -> None:
         raise LabError(f"`{name}` must be {example}, got {value!r}")
 
 
-def is_in_this_process(jobs: int | None, timeout_s: float | None) -> bool:
-    """Return whether runs are executed in this process: a run with a timeout is in a worker."""
-    return jobs == 1 and timeout_s is None
-
-
-def own_pools(plan: SweepPlan, jobs: int | None, timeout_s: float | None) -> Pools:
-    """Return the pools for a plan: this process, or worker processes."""
-    if is_in_this_process(jobs, timeout_s):
-        return HerePools()
-    has_main = any(spec.startswith("__main__:") for spec in plan.outcomes)
-    return OwnPools(1 if jobs is None else jobs, with_main=has_main)
+def _require_timeout(timeout_s: object, executor: object) -> None:
+    """Check the timeout: above 0 and at most a year; NaN is neither. A thread cannot be ended."""
+    is_number = isinstance(timeout_s, int | float)
+    if timeout_s is not None and not (is_number and 0 < timeout_s <= SWEEP_TIMEOUT_S_MAX):
+        raise LabError(
+            f"timeout_s must be a number of seconds above 0 and at most {SWEEP_TIMEOUT_S_MAX}, "
+            f"got {timeout_s!r}"
+        )
+    if timeout_s is not None and isinstance(executor, ThreadPoolExecutor):
+        raise LabError("a run in a thread cannot be ended: leave out timeout_s, or use processes")
 
 
 def _require_no_worker() -> None:
@@ -190,94 +207,18 @@ def _require_no_worker() -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepArguments:
-    """Arguments of `run_scenarios` that do not depend on where the runs are executed."""
-
-    to: str | Path | None
-    logs: Logs = "none"
-    retry: bool = False
-    anyway: bool = False
-    timeout_s: float | None = None
-    columns: Iterable[str] = ()
-    on_progress: OnProgress = lambda _: None
-
-    def __post_init__(self) -> None:
-        """Check the timeout and the name of the logs.
-
-        Raises:
-            LabError: The timeout is not above 0 and at most a year; NaN is neither. Or no logs
-                have the name.
-        """
-        _require_one_of("logs", self.logs, get_args(Logs))
-        timeout_s = self.timeout_s
-        is_number = isinstance(timeout_s, int | float)
-        if timeout_s is not None and not (is_number and 0 < timeout_s <= SWEEP_TIMEOUT_S_MAX):
-            raise LabError(
-                f"timeout_s must be a number of seconds above 0 and at most {SWEEP_TIMEOUT_S_MAX}, "
-                f"got {timeout_s!r}"
-            )
-
-
-def sweep_on_ray(
-    plan: SweepPlan,
-    arguments: SweepArguments,
-    *,
-    address: str | None,
-    jobs: int | None,
-    ship: Iterable[str | Path] = (),
-    on_notice: Callable[[str], None] = lambda _: None,
-) -> Results:
-    """Execute the runs of a plan on Ray; return the rows of all.
-
-    The arguments and errors are those of `run_scenarios`.
-    """
-    from placet.sweeps.on_ray.session import (  # noqa: PLC0415  # an extra
-        RayPools,
-        ray_session,
-        require_ray,
-    )
-    from placet.sweeps.on_ray.staging import stage  # noqa: PLC0415  # as above
-
-    for spec in plan.outcomes:
-        if spec.startswith("__main__:"):
-            raise LabError(
-                f"a worker of Ray cannot import {spec}: move the function into a module of the "
-                "current folder, which goes along"
-            )
-    require_ray(address)
-    staged = stage(plan, map(Path, ship))
-    with _folder(arguments.to) as folder:
-        Study(folder)  # refuse a folder of something else before Ray starts
-        with ray_session(address, jobs=jobs, staged=staged, folder=folder):
-            timeout_s = arguments.timeout_s
-            pools = RayPools(staged, jobs=jobs, timeout_s=timeout_s, on_notice=on_notice)
-            return sweep_here(plan, pools, replace(arguments, to=folder))
-
-
-def sweep_here(plan: SweepPlan, pools: Pools, arguments: SweepArguments) -> Results:
-    """Execute the runs of a plan that are not finished; return the rows of all.
-
-    The errors are those of `run_scenarios`.
-    """
-    if arguments.to is None and arguments.logs != "none":
-        raise LabError("logs are kept in the folder of a study; name one with `to`")
-    with _folder(arguments.to) as folder, Study(folder).locked() as study:
-        if not arguments.anyway:
-            study.require_same_code(plan)
-        study.add_plan(plan)
-        tasks = _tasks(plan, study, arguments, is_apart=pools.is_apart)
-        total = len(plan.runs())
-        SweepLoop(study, tasks, pools, total=total, on_progress=arguments.on_progress).run()
-        return results_of(study, plan.keys(), arguments.columns)
-
-
 def _tasks(
-    plan: SweepPlan, study: Study, arguments: SweepArguments, *, is_apart: bool
+    plan: SweepPlan,
+    study: Study,
+    *,
+    logs: Logs,
+    retry: bool,
+    timeout_s: float | None,
+    is_apart: bool,
 ) -> list[RunTask]:
     """Return the runs to execute: those without a row, or to retry, those whose row is an error."""
     place = (str(study.folder.absolute()), study.identity, study.session)
-    failed_of_other_code = _failed_with_any_code(study) if arguments.retry else set()
+    failed_of_other_code = _failed_with_any_code(study) if retry else set()
     return [
         RunTask(
             key=key,
@@ -288,13 +229,13 @@ def _tasks(
             attempt=study.rows[key]["attempt"] + 1 if key in study.rows else 0,
             outcomes=plan.outcomes,
             study=NOWHERE if is_apart else place,
-            logs=arguments.logs,
-            timeout_s=None if is_apart else arguments.timeout_s,
+            logs=logs,
+            timeout_s=None if is_apart else timeout_s,
         )
         for key, (planned, seed) in plan.runs().items()
         if (
             _has_failed(study.rows.get(key), failed_of_other_code, (planned.digest, seed))
-            if arguments.retry
+            if retry
             else key not in study.rows
         )
     ]

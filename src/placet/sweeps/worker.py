@@ -29,7 +29,7 @@ from placet.schemas.limits import OUTCOME_BITS_MAX
 from placet.stores.gc_tuning import tune_gc
 from placet.sweeps.columns import clash_of
 from placet.sweeps.errors import LabError
-from placet.sweeps.execution import Ended, execute
+from placet.sweeps.execution import execute
 from placet.sweeps.formats import Row
 from placet.sweeps.half_run import HalfRun
 from placet.sweeps.outcome import HERE, find_outcome
@@ -199,10 +199,10 @@ def _row_of(task: RunTask, log: Path | None) -> Row:
     row = empty_row(task, "done", "")
     try:
         with _time_limit(task.timeout_s):
-            ended = execute(scenario_of(task.text, task.seed), log, with_state=bool(task.outcomes))
-            row |= _results(ended)
-            row[STREAMS] = ended.collected
-            row["outcomes"], errors = outcomes_of(task.outcomes, ended.state)
+            scenario = scenario_of(task.text, task.seed)
+            found, row[STREAMS], state = execute(scenario, log, with_state=bool(task.outcomes))
+            row |= found
+            row["outcomes"], errors = outcomes_of(task.outcomes, state)
         row |= {"error": None, "traceback": None}
         if errors:
             traces = "".join("".join(traceback.format_exception(error)) for error in errors)
@@ -213,24 +213,10 @@ def _row_of(task: RunTask, log: Path | None) -> Row:
         row |= _failure("timeout", f"the run took longer than {task.timeout_s:g} s", "")
     except BaseException as error:  # noqa: BLE001  # code of the user, also where it exits: a row
         trace = "".join(traceback.format_exception(error))
-        row |= _failure("failed", f"{_name(error)}: {error}", trace)
+        row |= _failure("failed", f"{type(error).__name__}: {error}", trace)
     return row | {
         "seconds": round(perf_counter() - began, 4),
         "cpu_s": round(process_time() - began_cpu, 4),
-    }
-
-
-def _results(ended: Ended) -> dict[str, Json]:
-    return {
-        "ticks": ended.ticks,
-        "submitted": ended.submitted,
-        "admitted": ended.admitted,
-        "refused": ended.submitted - ended.admitted,
-        "refusals": dict(sorted(ended.refusals.items())),
-        **({} if ended.rule_errors is None else {"rule_errors": ended.rule_errors}),
-        "seq": ended.seq,
-        "digest": ended.digest,
-        "resumed_at": ended.resumed_at,
     }
 
 
@@ -315,10 +301,6 @@ def _failure(status: str, error: str, trace: str) -> dict[str, Json]:
         "error": _writable(error),
         "traceback": _writable(trace[-_TRACEBACK_CHARS_MAX:]),
     }
-
-
-def _name(error: BaseException) -> str:
-    return type(error).__name__
 
 
 _writers = threading.local()

@@ -25,7 +25,7 @@ from placet.schemas.codec import Json
 from placet.schemas.printable import printable
 
 if TYPE_CHECKING:
-    from placet.sweeps.plan import SweepPlan
+    from placet.scenarios import Scenario
     from placet.sweeps.results import Results
 
 _Scenarios: TypeAlias = Annotated[
@@ -137,39 +137,31 @@ def sweep(
     if on != "ray" and (ray_address is not None or ship):
         raise typer.BadParameter("--ray-address and --ship belong to --on ray")
     # Here, because scenarios and what checks them are 60 ms that the help need not pay.
-    from placet.sweeps.sweep import (  # noqa: PLC0415  # see above
-        SweepArguments,
-        own_pools,
-        sweep_here,
-        sweep_on_ray,
-    )
+    from placet.sweeps.axes import read_seeds  # noqa: PLC0415  # see above
+    from placet.sweeps.sweep import run_scenarios  # noqa: PLC0415  # see above
 
-    plan, columns = _planned(scenario, axes or [], seeds, agents, ticks, outcomes or [])
+    scenarios, columns = _scenarios(scenario, axes or [], agents, ticks)
+    chosen = None if seeds is None else read_seeds(seeds)
+    total = len(scenarios) * (1 if chosen is None else len(chosen))
     try:
-        with (
-            terminated_as_interrupted(),
-            progress_bar(scenario, len(plan.runs()), "runs") as update,
-        ):
-            arguments = SweepArguments(
+        with terminated_as_interrupted(), progress_bar(scenario, total, "runs") as update:
+            results = run_scenarios(
+                scenarios,
+                seeds=chosen,
+                outcome=outcomes or [],
+                jobs=jobs,
                 to=to,
                 logs=logs,
                 retry=retry,
                 anyway=anyway,
                 timeout_s=timeout,
                 columns=columns,
+                on=on,
+                ray_address=ray_address,
+                ship=ship or (),
                 on_progress=lambda progress: update(progress.finished),
+                on_notice=complain,
             )
-            if on == "ray":
-                results = sweep_on_ray(
-                    plan,
-                    arguments,
-                    address=ray_address,
-                    jobs=jobs,
-                    ship=ship or (),
-                    on_notice=complain,
-                )
-            else:
-                results = sweep_here(plan, own_pools(plan, jobs, timeout), arguments)
     except KeyboardInterrupt as stop:
         complain(f"stopped; what is finished is kept in {to}. Run the same command to go on")
         raise typer.Exit(Terminated.exit_code if isinstance(stop, Terminated) else 130) from None
@@ -185,19 +177,13 @@ def _cell(value: Json) -> str:
     return "" if value is None else str(value)
 
 
-def _planned(
-    name: str,
-    axes: Sequence[str],
-    seeds: str | None,
-    agents: int | None,
-    ticks: int | None,
-    outcomes: Sequence[str],
-) -> tuple["SweepPlan", list[str]]:
-    """Return the plan of the command's options, and the keys that they set."""
+def _scenarios(
+    name: str, axes: Sequence[str], agents: int | None, ticks: int | None
+) -> tuple[list["Scenario"], list[str]]:
+    """Return the scenarios of the command's options, and the keys that they set."""
     from placet.scenarios import Scenario  # noqa: PLC0415  # as above
     from placet.scenarios.loader import split_override  # noqa: PLC0415  # as above
-    from placet.sweeps.axes import read_axis, read_seeds  # noqa: PLC0415  # as above
-    from placet.sweeps.plan import plan_sweep  # noqa: PLC0415  # as above
+    from placet.sweeps.axes import read_axis  # noqa: PLC0415  # as above
 
     base = Scenario.load(name, overrides=[] if ticks is None else [f"ticks={ticks}"])
     if agents is not None:
@@ -206,8 +192,7 @@ def _planned(
     for axis in axes:
         path, text = split_override(axis)
         values[".".join(path)] = read_axis(base, ".".join(path), text)
-    chosen = None if seeds is None else read_seeds(seeds)
-    return plan_sweep(base.product(values), seeds=chosen, outcomes=outcomes), list(values)
+    return base.product(values), list(values)
 
 
 def _lines(results: "Results", to: Path) -> Iterator[Line]:

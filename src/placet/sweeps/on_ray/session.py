@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from placet.stores.files import make_folder, opened_private
 from placet.sweeps.errors import LabError
-from placet.sweeps.on_ray.staging import Staged
+from placet.sweeps.on_ray.staging import Staged, stage
+from placet.sweeps.plan import SweepPlan
 from placet.sweeps.pools import PoolEnd
-from placet.sweeps.study import RAY_LOG, writing
+from placet.sweeps.study import RAY_LOG, Study, writing
 
 _ENVIRONMENT: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -105,6 +106,38 @@ def ray_session(
             yield
         finally:
             ray.shutdown()
+
+
+@contextlib.contextmanager
+def ray_pools(
+    plan: SweepPlan,
+    folder: Path,
+    *,
+    address: str | None,
+    jobs: int | None,
+    ship: Iterable[Path],
+    timeout_s: float | None,
+    on_notice: Callable[[str], None],
+) -> Iterator["RayPools"]:
+    """Return a context with the executors of a sweep on Ray.
+
+    The arguments are those of `run_scenarios`.
+
+    Raises:
+        LabError: Ray cannot be used, the runs cannot be executed there, or the folder is of
+            something else.
+    """
+    for spec in plan.outcomes:
+        if spec.startswith("__main__:"):
+            raise LabError(
+                f"a worker of Ray cannot import {spec}: move the function into a module of the "
+                "current folder, which goes along"
+            )
+    require_ray(address)
+    staged = stage(plan, ship)
+    Study(folder)  # refuse a folder of something else before Ray starts
+    with ray_session(address, jobs=jobs, staged=staged, folder=folder):
+        yield RayPools(staged, jobs=jobs, timeout_s=timeout_s, on_notice=on_notice)
 
 
 class RayPools:
