@@ -138,28 +138,25 @@ class PlanExecutor:
                 return _refused_batch(plan, verdict, 1)
         return self._retries_exhausted(plan)
 
-    async def may_resolve(
-        self, approval: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
-    ) -> list[Issue]:
-        """Check by a dry run whether a person may decide about an approval request.
-
-        Return the faults; an empty list if the person may.
-        """
-        resolution = self._resolution(approval_id, decision, by, role, approval["digest"])
-        verdict = await self._world.submit([resolution], dry_run=True)
-        issues = [Issue.of_refusal(refusal) for refusal in verdict.refusals]
-        return [issue for issue in issues if issue.code != _NOT_FORESEEN]  # the plan is not in it
-
-    async def close_approval(
-        self, approval: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
+    async def decide(
+        self,
+        approval: Mapping[str, Json],
+        approval_id: str,
+        decision: str,
+        by: str,
+        role: str,
+        *,
+        dry_run: bool = False,
     ) -> list[Issue]:
         """Record that a person denied an approval request, or replaced its plan.
 
-        Return the faults; an empty list if it was recorded.
+        Return the faults; an empty list if it was recorded. A dry run checks whether the person
+        may decide so, also to approve, and records nothing.
         """
         resolution = self._resolution(approval_id, decision, by, role, approval["digest"])
-        verdict = await self._world.submit([resolution])
-        return [Issue.of_refusal(refusal) for refusal in verdict.refusals]
+        verdict = await self._world.submit([resolution], dry_run=dry_run)
+        issues = [Issue.of_refusal(refusal) for refusal in verdict.refusals]
+        return [issue for issue in issues if issue.code != _NOT_FORESEEN]  # the plan is not in it
 
     async def _request_approval(
         self,

@@ -20,7 +20,6 @@ from collections.abc import (
 )
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
@@ -268,9 +267,7 @@ class Session:
             if approval is None or issues:
                 return await turn.end(_denied(issues[0]))
             if decision != "approve":
-                issues = await self._plan_executor.close_approval(
-                    approval, approval_id, decision, by, role
-                )
+                issues = await self._plan_executor.decide(approval, approval_id, decision, by, role)
                 text = issues[0].message if issues else f"{decision} by {by}"
                 return await turn.end(TurnEnd("refused", Code.DENIED, text))
             result = await self._plan_executor.resolve(
@@ -313,9 +310,7 @@ class Session:
             catalogue = await self._catalogue()
             plan, issues = parse(proposal, domain=catalogue, limits=self.limits)
             if plan is not None:
-                closed = await self._plan_executor.close_approval(
-                    approval, approval_id, "edit", by, role
-                )
+                closed = await self._plan_executor.decide(approval, approval_id, "edit", by, role)
                 if closed:
                     return await turn.end(_denied(closed[0]))
             return await self._carry_out(turn, plan, issues, mode=_BY_HAND)
@@ -479,8 +474,8 @@ class Session:
         if approval is None:
             message = f"there is no approval request {approval_id!r} in this session"
             return None, [Issue(code="session.approval_unknown", message=message)]
-        return approval, await self._plan_executor.may_resolve(
-            approval, approval_id, decision, by, role
+        return approval, await self._plan_executor.decide(
+            approval, approval_id, decision, by, role, dry_run=True
         )
 
     async def _carry_out(
@@ -564,12 +559,7 @@ class SessionOpener:
         self._session = await self._open()
         return self._session
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
 

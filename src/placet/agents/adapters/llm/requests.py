@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import anyio
 from pydantic_ai.direct import model_request, model_request_stream
@@ -169,23 +169,15 @@ class Requests:
 
         if self._limit_field is not None:
             settings = limited_by(settings, self._limit_field)
+        arguments: dict[str, Any] = {
+            "model_settings": settings,
+            "model_request_parameters": parameters,
+            "instrument": False,
+        }
         try:
             if self._on_text is None:
-                return await model_request(
-                    self._model,
-                    messages,
-                    model_settings=settings,
-                    model_request_parameters=parameters,
-                    instrument=False,
-                )
-            opened = model_request_stream(
-                self._model,
-                messages,
-                model_settings=settings,
-                model_request_parameters=parameters,
-                instrument=False,
-            )
-            return await _streamed(opened, show)
+                return await model_request(self._model, messages, **arguments)
+            return await _streamed(model_request_stream(self._model, messages, **arguments), show)
         except ContentFilterError:
             return None
         except Exception as error:  # noqa: BLE001  # a provider's own; only its name leaves this
