@@ -20,13 +20,15 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import count
 from pathlib import Path
 
-from placet.lab import Results, Scenario
+from placet.lab import Scenario
+from placet.sweeps.loop import SweepLoop
 from placet.sweeps.on_ray.session import RayPools, ray_session
 from placet.sweeps.on_ray.staging import stage
 from placet.sweeps.plan import plan_sweep
 from placet.sweeps.pools import GivenPools, Pools
+from placet.sweeps.results import results_of
 from placet.sweeps.study import Study
-from placet.sweeps.sweep import SweepArguments, sweep_here
+from placet.sweeps.sweep import tasks_of
 from placet.sweeps.worker import Logs
 
 TOWN = Scenario.load("town").with_agents(10).with_values(ticks=10)
@@ -40,7 +42,13 @@ def sweeper(pools: Pools, runs: int, seeds: Iterator[int]) -> Callable[[Logs], t
         plan = plan_sweep([TOWN], seeds=[next(seeds) for _ in range(runs)])
         with tempfile.TemporaryDirectory() as folder:
             began = time.perf_counter()
-            results: Results = sweep_here(plan, pools, SweepArguments(to=folder, logs=logs))
+            with Study(folder).locked() as study:
+                study.add_plan(plan)
+                tasks = tasks_of(
+                    plan, study, logs=logs, retry=False, timeout_s=None, is_apart=pools.is_apart
+                )
+                SweepLoop(study, tasks, pools, total=len(tasks)).run()
+                results = results_of(study, plan.keys())
             took_s = time.perf_counter() - began
             assert not results.failed
             cpu_s = [row["cpu_s"] for row in Study(folder).read_rows().values()]

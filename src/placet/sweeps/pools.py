@@ -2,6 +2,7 @@
 
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from multiprocessing import get_all_start_methods, get_context
@@ -9,7 +10,7 @@ from multiprocessing.context import BaseContext
 from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from placet.sweeps.errors import LabError
 from placet.sweeps.worker import close_writer, start_worker
@@ -35,15 +36,16 @@ def require_jobs(jobs: object) -> None:
         raise LabError(f"jobs must be at least 1, got {jobs!r}; expected an int")
 
 
-class Pools(Protocol):
+class Pools(ABC):
     """Makes the executors of a sweep.
 
     Attributes:
         is_apart: Workers leave the study's folder to the sweep's process, even if they see it.
     """
 
-    is_apart: bool
+    is_apart = False
 
+    @abstractmethod
     def make(self, *, is_alone: bool) -> Executor:
         """Return a new executor; with one worker if a run must be alone in it.
 
@@ -51,17 +53,17 @@ class Pools(Protocol):
             LabError: It cannot be made again.
         """
 
+    @abstractmethod
     def window(self) -> int:
         """Return how many runs may be submitted at once."""
 
     def end(self, executor: Executor, how: PoolEnd) -> None:
         """End an executor that `make` returned; if interrupted, do not wait for its runs."""
+        executor.shutdown(wait=how != "interrupted", cancel_futures=True)
 
 
-class HerePools:
+class HerePools(Pools):
     """Runs in this process and thread, one after the other: for debuggers, and for short sweeps."""
-
-    is_apart = False
 
     def make(self, *, is_alone: bool) -> Executor:
         """Return an executor that runs a call as it is submitted."""
@@ -89,15 +91,13 @@ class _Here(Executor):
         return future
 
 
-class OwnPools:
+class OwnPools(Pools):
     """Pools of worker processes, which end with the process that made them.
 
     Args:
         jobs: Number of worker processes.
         with_main: Import the calling script in the workers, for functions in it.
     """
-
-    is_apart = False
 
     def __init__(self, jobs: int, *, with_main: bool = False) -> None:
         require_jobs(jobs)
@@ -147,14 +147,12 @@ class _PoolWithoutMain(ProcessPoolExecutor):
             sys.modules["__main__"] = main
 
 
-class GivenPools:
+class GivenPools(Pools):
     """Uses the executor of the caller, or a function that makes executors.
 
     Args:
         executor: An executor, or a function without arguments that returns a new executor.
     """
-
-    is_apart = False
 
     def __init__(self, executor: Executor | Callable[[], Executor]) -> None:
         self._given: Executor | None = executor if isinstance(executor, Executor) else None
@@ -191,7 +189,7 @@ class GivenPools:
     def end(self, executor: Executor, how: PoolEnd) -> None:
         """End an executor that was made here, or is broken; the caller's stays open."""
         if executor is not self._given or how == "broken":
-            executor.shutdown(wait=how != "interrupted", cancel_futures=True)
+            super().end(executor, how)
 
 
 def _copy_of(pool: ProcessPoolExecutor, workers: int | None) -> ProcessPoolExecutor:

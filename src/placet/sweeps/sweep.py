@@ -137,7 +137,7 @@ def run_scenarios(
         if not anyway:
             study.require_same_code(plan)
         study.add_plan(plan)
-        tasks = _tasks(
+        tasks = tasks_of(
             plan, study, logs=logs, retry=retry, timeout_s=timeout_s, is_apart=pools.is_apart
         )
         SweepLoop(study, tasks, pools, total=len(plan.runs()), on_progress=on_progress).run()
@@ -182,7 +182,7 @@ def _require_iterable(name: str, value: object, example: str) -> None:
         raise LabError(f"`{name}` must be {example}, got {value!r}")
 
 
-def _require_timeout(timeout_s: object, executor: object) -> None:
+def _require_timeout(timeout_s: float | None, executor: object) -> None:
     """Check the timeout: above 0 and at most a year; NaN is neither. A thread cannot be ended."""
     is_number = isinstance(timeout_s, int | float)
     if timeout_s is not None and not (is_number and 0 < timeout_s <= SWEEP_TIMEOUT_S_MAX):
@@ -207,7 +207,7 @@ def _require_no_worker() -> None:
         )
 
 
-def _tasks(
+def tasks_of(
     plan: SweepPlan,
     study: Study,
     *,

@@ -15,7 +15,7 @@ from placet.stores.files import make_folder, opened_private
 from placet.sweeps.errors import LabError
 from placet.sweeps.on_ray.staging import Staged, stage
 from placet.sweeps.plan import SweepPlan
-from placet.sweeps.pools import PoolEnd
+from placet.sweeps.pools import Pools
 from placet.sweeps.study import RAY_LOG, Study, writing
 
 _ENVIRONMENT: Final = {
@@ -140,7 +140,7 @@ def ray_pools(
         yield RayPools(staged, jobs=jobs, timeout_s=timeout_s, on_notice=on_notice)
 
 
-class RayPools:
+class RayPools(Pools):
     """Makes executors on the connected Ray.
 
     Args:
@@ -182,7 +182,3 @@ class RayPools:
         """Return how many runs may be submitted at once."""
         slots = 1 if self._executor is None else self._executor.slots
         return max(64, _CALLS_PER_SLOT * slots)
-
-    def end(self, executor: Executor, how: PoolEnd) -> None:
-        """End an executor; if interrupted, its workers end in the middle of their runs."""
-        executor.shutdown(wait=how != "interrupted", cancel_futures=True)
