@@ -146,9 +146,11 @@ def factory_of(policy: AnyPolicy) -> PolicyFactory:
             factory: PolicyFactory = think
             return factory
         case 2 if not is_class:
-            return _without_options(name, lambda intent: _FunctionPolicy(think, intent))
+            return _without_options(
+                name, lambda intent: _FunctionPolicy(lambda view: think(view, intent))
+            )
         case 1 if not is_class:
-            shared = _ViewPolicy(think)
+            shared = _FunctionPolicy(think)
             return _without_options(name, lambda _intent: shared)
         case count:
             raise LookupError(
@@ -202,26 +204,10 @@ def _arguments_of(call: Callable[..., Any]) -> int:
     return _FACTORY_ARGUMENTS if is_open and not needed else len(needed)
 
 
-class _ViewPolicy:
-    """A function of a view, as a policy that all of its agents share."""
+class _FunctionPolicy:
+    """A function of a view as a policy."""
 
     __slots__ = ("propose",)
 
     def __init__(self, think: Callable[[View], Iterable[Intent]]) -> None:
         self.propose = think
-
-
-class _FunctionPolicy:
-    """A function of a view and of an intent factory, as the policy of one agent."""
-
-    __slots__ = ("_intent", "_think")
-
-    def __init__(
-        self, think: Callable[[View, IntentFactory], Iterable[Intent]], intent: IntentFactory
-    ) -> None:
-        self._think = think
-        self._intent = intent
-
-    def propose(self, view: View) -> Iterable[Intent]:
-        """Return the batch of the function."""
-        return self._think(view, self._intent)

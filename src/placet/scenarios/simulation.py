@@ -18,7 +18,6 @@ at the first tick that its log does not have, and ends as it would have.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeAlias
 
 from placet.kernel.kernel import Kernel
@@ -283,12 +282,7 @@ class Simulation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
