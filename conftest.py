@@ -9,7 +9,9 @@ import asyncio
 import os
 import shutil
 import signal
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,9 +26,23 @@ SOAK_SECONDS_MAX = 3600
 LEVELS = {
     "not slow and not soak": "the fast tests and every example of the documentation: 4 minutes",
     "slow": "the slow tests (kills, servers, browsers): 5 minutes",
-    "not soak": "the fast tests and the slow ones, as in CI: 9 minutes",
+    "traced": "the fast tests that prove schemas and kernel, which CI traces: 2 minutes",
+    "not soak and not traced": "the other fast tests and the slow ones, as in CI: 9 minutes",
     "soak": "the soaks (long seeds, whole tables of kills and flipped bytes), as at night",
 }
+
+# Folders whose fast tests reach every branch of schemas and kernel together.
+TRACED = (
+    "tests/actors/observation/",
+    "tests/domains/",
+    "tests/golden/",
+    "tests/history/",
+    "tests/kernel/",
+    "tests/runtime/",
+    "tests/schemas/",
+)
+MEMORY = Path("/dev/shm")  # a folder of the system's, in memory
+MEMORY_BYTES_MIN = 4 * 2**30
 
 settings.register_profile(
     "fixed",
@@ -45,10 +61,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_configure() -> None:
-    """Restore SIGINT for child processes, which a shell ignores in background jobs.
+    """Put the folders of tests into memory, and restore SIGINT for child processes.
 
-    Such a shell has it ignored, which every process that is started from here would inherit.
+    A store syncs its file at each commit, which takes a millisecond on a disk; a process that is
+    killed loses nothing that it gave to the system, whatever it is stored on.
+    A shell ignores SIGINT in background jobs, and every process started from here would inherit it.
     """
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES_MIN:
+        os.environ.setdefault("TMPDIR", str(MEMORY))
+        tempfile.tempdir = None  # it is asked again
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -61,14 +82,14 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give slow tests a longer timeout: some need a minute, and more on a busy machine."""
+    """Give slow tests a longer timeout, for a busy machine, and mark the tests that CI traces."""
     for item in items:
-        if item.get_closest_marker("timeout"):
-            continue
-        if item.get_closest_marker("soak"):
-            item.add_marker(pytest.mark.timeout(SOAK_SECONDS_MAX))
-        elif item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.timeout(SLOW_SECONDS_MAX))
+        marks = {mark.name for mark in item.iter_markers()}
+        if not marks & {"slow", "soak"} and item.nodeid.startswith(TRACED):
+            item.add_marker("traced")
+        if marks & {"slow", "soak"} and "timeout" not in marks:
+            seconds = SOAK_SECONDS_MAX if "soak" in marks else SLOW_SECONDS_MAX
+            item.add_marker(pytest.mark.timeout(seconds))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

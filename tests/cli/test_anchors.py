@@ -72,6 +72,7 @@ def test_an_invalid_head_is_a_usage_error(run_head, placet):
     assert (failed.code, "32 hexadecimal digits" in failed.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_anchors_of_a_server_find_a_log_that_was_cut_off(tmp_path, placet, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for number in range(3):

@@ -17,7 +17,7 @@ TOWN = ("--agents", "12", "--ticks", "4")
 
 LONG = {
     "run": ("town", *TOWN, "--store", "new.db", "--no-verify"),
-    "sweep": ("town", *TOWN, "--seeds", "1..2", "--to", "study"),
+    "sweep": ("town", *TOWN, "--seeds", "1..2", "--to", "study", "--jobs", "1"),
     "log": ("town.db", "--grep", "nothing has this text"),
     "collect": ("town.db", "--to", "rows", "--agents", "position"),
     "export": ("town.db", "--to", "tables"),

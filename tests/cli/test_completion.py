@@ -153,6 +153,7 @@ def test_long_read_shows_a_bar_on_a_terminal_and_ends_with_it(town, monkeypatch)
     assert shown[-1] == "end"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_bash_itself_offers_scenarios_domains_agents_and_kinds(town, monkeypatch):
     monkeypatch.setenv("_PLACET_COMPLETE", "source_bash")

@@ -61,6 +61,7 @@ def killed(killed_run, tmp_path):
     return tmp_path / "town.db"
 
 
+@pytest.mark.slow
 def test_serve_continues_the_log_of_a_killed_run_with_its_bounds_and_quotas(killed):
     before = recorded_world(str(killed))
     assert before is not None
@@ -164,6 +165,7 @@ def test_options_that_contradict_a_log_are_refused_with_the_command_to_continue(
     assert killed.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_conversations_continue_a_log_with_its_settings(tmp_path):
     settings = ("--set", "world=tales", "--set", "seed=4", "--set", "settings.max_step=2.0")
     first = run_process(
@@ -185,6 +187,7 @@ def test_conversations_continue_a_log_with_its_settings(tmp_path):
     assert after.rules == before.rules
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_after_it_was_served_and_forked_where_it_was_served(killed):
     """Time that passed while it was served is no tick of the run."""
     ticks = len([r for r in records_of(killed) if isinstance(r, Tick)])

@@ -105,6 +105,7 @@ def read_all(placet, good: bytes, seeds: Sequence[int]) -> None:
     assert not list(Path(placet.folder.parent).glob("evil*"))
 
 
+@pytest.mark.slow
 def test_every_command_reads_a_forged_log_or_says_why_not(placet, good):
     read_all(placet, good, range(6))
 

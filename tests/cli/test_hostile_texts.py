@@ -248,6 +248,7 @@ async def _shown_of_a_world():
         return [world, *verdicts, view, view.state]
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_no_unseen_character_of_any_value(call):
     kernel = Kernel(Hostile())
     kernel.register_agent(NAME)

@@ -35,3 +35,10 @@ def folder():
     """
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as name:
         yield Path(name)
+
+
+@pytest.fixture
+def disk_folder():
+    """A folder on a disk, where a write takes time: a kill at random finds it under way."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="placet-") as name:
+        yield Path(name)

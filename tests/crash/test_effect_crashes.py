@@ -222,11 +222,11 @@ def test_a_crash_at_any_point_leaves_no_effect_unaccounted_for(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("delivery", CLASSES)
 def test_no_kill_repeats_an_at_most_once_effect_or_loses_an_effect(
-    forker, tmp_path, delivery, record_property
+    forker, disk_folder, delivery, record_property
 ):
     executed = 0
     for seed in range(-(-KILLS // 2 // KILLS_PER_STORE)):  # a half for each class
-        runs = EffectRuns(forker, tmp_path, seed, delivery, None)
+        runs = EffectRuns(forker, disk_folder, seed, delivery, None)
         assert runs.after_kills(Random(seed), KILLS_PER_STORE) == [], f"seed {seed}"
         executed += runs.executed()
     record_property("figures", f"{KILLS // 2} kills, {executed} executions")

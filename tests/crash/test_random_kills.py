@@ -79,10 +79,10 @@ class Killer:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_random_kills_lose_no_answer_and_repeat_nothing(forker, tmp_path, record_property):
+def test_random_kills_lose_no_answer_and_repeat_nothing(forker, disk_folder, record_property):
     answers = intents = 0
     for seed in range(-(-KILLS // KILLS_PER_STORE)):
-        killer = Killer(forker, f"sqlite:///{tmp_path}/{seed}.db", seed)
+        killer = Killer(forker, f"sqlite:///{disk_folder}/{seed}.db", seed)
         for kill in range(KILLS_PER_STORE):
             assert killer.kill_one() == [], f"seed {seed}, kill {kill}"
         messages = [line for line in killer.messages if line["what"] == "answer"]
@@ -109,7 +109,7 @@ class NewSnapshot:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_random_kills_during_maintenance_lose_nothing(forker, tmp_path):
+def test_random_kills_during_maintenance_lose_nothing(forker, disk_folder):
     """Snapshots by its own process, and compaction behind them, while it is killed.
 
     Half of the children are killed after a new snapshot, about when the log is
@@ -117,8 +117,8 @@ def test_random_kills_during_maintenance_lose_nothing(forker, tmp_path):
     """
     is_compacted = False
     for seed in range(2):
-        path = tmp_path / f"{seed}.db"
-        has_come = NewSnapshot(tmp_path / f"{seed}.db.snapshots")
+        path = disk_folder / f"{seed}.db"
+        has_come = NewSnapshot(disk_folder / f"{seed}.db.snapshots")
         killer = Killer(
             forker,
             f"sqlite:///{path}",
@@ -143,10 +143,10 @@ def test_random_kills_during_maintenance_lose_nothing(forker, tmp_path):
         ("forget_settlements", audit.RESETTLED),
     ],
 )
-def test_random_kills_find_a_planted_bug(forker, tmp_path, plant, complaint):
+def test_random_kills_find_a_planted_bug(forker, disk_folder, plant, complaint):
     """The control."""
     for seed in range(10):
-        killer = Killer(forker, f"sqlite:///{tmp_path}/{seed}.db", seed, plant=plant)
+        killer = Killer(forker, f"sqlite:///{disk_folder}/{seed}.db", seed, plant=plant)
         for _ in range(KILLS_PER_STORE):
             complaints = killer.kill_one()
             if any(one.startswith(complaint) for one in complaints):

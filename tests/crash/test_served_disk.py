@@ -26,6 +26,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.slow
 def test_a_server_goes_on_by_itself_once_its_full_disk_has_space(small_disk, tmp_path):
     store = f"sqlite:///{small_disk}/w.db"
     with running(tmp_path, "--store", store) as server:
@@ -56,6 +57,7 @@ def test_a_server_that_shall_end_when_its_store_fails_ends(small_disk, tmp_path)
     assert "Traceback" not in outcome.err
 
 
+@pytest.mark.slow
 def test_a_server_that_was_taken_over_says_that_it_needs_a_restart(tmp_path):
     with running(tmp_path, "--store", "w.db") as server:
         assert server.client.get("/readyz").status_code == 200

@@ -208,6 +208,7 @@ def questions_per_agent(monkeypatch: pytest.MonkeyPatch, agents: int) -> float:
     return len(asked) / agents
 
 
+@pytest.mark.slow
 def test_the_questions_of_a_step_do_not_grow_with_the_number_of_agents(monkeypatch):
     small, large = (questions_per_agent(monkeypatch, agents) for agents in (100, 400))
     assert large < 1.5 * small  # the rim of a small grid has fewer neighbors

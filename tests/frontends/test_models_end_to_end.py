@@ -56,6 +56,7 @@ def configure(folder: Path, model: ModelServer, **more: str) -> None:
     (folder / "placet.toml").write_text("\n".join(["[model]", *lines, ""]))
 
 
+@pytest.mark.slow
 def test_a_session_over_http_has_its_cost_its_limits_and_causes(model, tmp_path):
     configure(tmp_path, model)
     options = ("--domain", "world", "--sessions", "--store", "w.db")

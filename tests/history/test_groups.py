@@ -41,6 +41,7 @@ from placet.stores.url import open_event_log
 from tests.history.forks import DOMAINS, log_of, make_fork, records_in
 from tests.kernel.builders import intent, kernel_of
 from tests.kernel.domains import MAIL
+from tests.levels import soak_between
 
 AGENTS = tuple(f"agent:{n}" for n in range(6))
 KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -90,7 +91,7 @@ def one_by_one(log: Sequence[bytes]) -> list[bytes]:
     return single
 
 
-@pytest.fixture(params=range(3))
+@pytest.fixture(params=soak_between(range(3), 3))
 def logs(request) -> tuple[EventLog, EventLog]:
     log = lived(request.param)
     groups = [r for r in map(decode_record, log) if isinstance(r, SingleBlock)]

@@ -108,6 +108,7 @@ def test_a_log_that_was_compacted_to_its_end_has_no_tick_to_continue(tmp_path):
         turning_point(coin, any_heads, seeds=SEEDS)
 
 
+@pytest.mark.slow
 def test_both_sides_of_the_coin_are_turning_points(tmp_path):
     sides = {
         turning_point(
@@ -207,12 +208,14 @@ def test_each_batch_that_is_needed_is_a_cause_of_its_own(heads):
     assert blame.causes[0].batches[0].intents == (("Put", {"side": "heads"}),)
 
 
+@pytest.mark.slow
 def test_batches_of_which_each_suffices_are_one_joint_cause(heads):
     blame = turning_point(heads, any_heads, every=3, seeds=SEEDS, blame=True).blame
     assert blame is not None
     assert blamed_agents(blame) == [["tosser_1", "tosser_2"]]
 
 
+@pytest.mark.slow
 def test_a_run_that_tips_without_all_batches_blames_none(tmp_path):
     for seed in range(1, 10):
         store = run_coin(tmp_path, f"seed={seed}", "agents.tosser.count=1")

@@ -99,6 +99,7 @@ async def test_a_log_is_followed_by_listening(postgres, tmp_path):
             assert command.end().code == 130
 
 
+@pytest.mark.slow
 def test_a_standby_serves_after_its_primary_has_ended(postgres, tmp_path):
     url = postgres.url()
     arguments = ("serve", "--port", "0", "--json", "--store", url)

@@ -66,6 +66,7 @@ def crash_the_server(server: Server, forker, url: str, crashes: int):
     return messages
 
 
+@pytest.mark.slow
 def test_a_server_stopped_immediately_loses_no_answer(postgres, forker):
     with Server(postgres.programs) as server:
         assert answers_in(crash_the_server(server, forker, server.url(), 1)) > 0

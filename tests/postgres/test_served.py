@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from tests.cli.command_line import run_process
 from tests.postgres.server import Server
 from tests.server.load import Load
@@ -10,6 +12,7 @@ from tests.server.process import running
 CRASHES = int(os.environ.get("TEST_POSTGRES_SERVED_CRASHES", "2"))
 
 
+@pytest.mark.slow
 def test_a_server_goes_on_by_itself_after_its_postgres_was_killed(postgres, tmp_path):
     with (
         Server(postgres.programs) as database,

@@ -128,6 +128,7 @@ def test_fifty_takeovers_in_a_row_lose_nothing(postgres, forker, tmp_path, recor
     assert max(line.seconds) < TAKEOVER_SECONDS_MAX
 
 
+@pytest.mark.slow
 def test_a_stopped_primary_loses_its_lock_and_writes_nothing_more(postgres, forker, tmp_path):
     """A paused process keeps its session: it is the lease that ends it, and then the epoch."""
     url = postgres.url(lease_s=1.5)

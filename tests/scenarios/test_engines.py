@@ -174,7 +174,7 @@ def crashes(request, tmp_path, monkeypatch):
     return images, store, options
 
 
-@pytest.mark.parametrize("resume", [by_kernel, by_actors])
+@pytest.mark.parametrize("resume", [by_kernel, pytest.param(by_actors, marks=pytest.mark.slow)])
 def test_run_resumed_after_any_write_ends_with_the_same_digest(crashes, resume):
     images, store, options = crashes
     whole = whole_digest(store)

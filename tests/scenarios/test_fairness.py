@@ -56,6 +56,7 @@ def test_each_contested_object_is_won_in_each_group():
     assert figures["jain_wins"] == pytest.approx(figures["jain_wins_of_a_lottery"], rel=0.15)
 
 
+@pytest.mark.slow
 def test_wins_of_a_rush_are_distributed_like_a_lottery():
     """Chi-square over 40 agents and 400 wins; the seed is fixed, so it is the same every time.
 

@@ -83,6 +83,7 @@ async def resume_from(
     return resumed
 
 
+@pytest.mark.slow
 async def test_fork_of_any_seq_tick_and_record_resumes_to_the_digest_of_the_run(parent, tmp_path):
     log, digest = parent
     resumed = await resume_from(log, tmp_path, positions_of(log))

@@ -181,6 +181,7 @@ def test_killed_run_is_resumed_from_its_store(folder, moments, resumed_at, optio
     assert report["digest"] == whole_digest(f"{folder}/whole.db")[0].hex()
 
 
+@pytest.mark.slow
 def test_policies_of_a_log_are_imported_to_resume_but_not_to_read(folder):
     run_process("run", "killable.toml", "--store", "m.db", folder=folder)
     (folder / "killable_agents.py").write_text("raise SystemExit('imported')")

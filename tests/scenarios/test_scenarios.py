@@ -116,6 +116,7 @@ def test_the_town_depends_on_the_seed():
     assert digests[0] == digests[1] != digests[2]
 
 
+@pytest.mark.slow
 def test_a_run_does_not_depend_on_the_hash_seed():
     program = (
         "from tests.scenarios.test_scenarios import live, load\n"

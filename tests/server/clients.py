@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-LATEST_SECONDS = 20
+LATEST_SECONDS = 60
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 

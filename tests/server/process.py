@@ -11,7 +11,7 @@ import httpx
 
 from tests.cli.command_line import Process
 
-LATEST_SECONDS = 20
+LATEST_SECONDS = 60
 
 
 class Running(NamedTuple):

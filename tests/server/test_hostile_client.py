@@ -20,26 +20,40 @@ from tests.server.process import running
 
 MIB = 1024 * 1024
 ROOM = "/api/v1/worlds/world"
-LIMITS = ("head_seconds_max=1", "body_seconds_max=1", "connections_per_address_max=0")
+PATIENT = ("connections_per_address_max=0",)
+HASTY = ("head_seconds_max=1", "body_seconds_max=1", *PATIENT)
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    sets = [part for limit in LIMITS for part in ("--set", f"serve.limits.{limit}")]
-    with running(tmp_path_factory.mktemp("served"), *sets) as server:
+@contextlib.contextmanager
+def served(folder, limits):
+    """Run a server; yield it and its memory."""
+    sets = [part for limit in limits for part in ("--set", f"serve.limits.{limit}")]
+    with running(folder, *sets) as server:
         assert server.post("agents", {"agent_id": "alice"}).status_code == 201
-        yield server
+        yield server, memory_bytes(server.process.process_id) if sys.platform == "linux" else None
 
 
 @pytest.fixture(scope="module")
-def memory_before(server):
-    return memory_bytes(server.process.process_id) if sys.platform == "linux" else None
+def patient(tmp_path_factory):
+    """A server that waits for requests as long as by default, on a busy machine too."""
+    with served(tmp_path_factory.mktemp("patient"), PATIENT) as patient:
+        yield patient
 
 
-@pytest.fixture(autouse=True)
-def honest(server, memory_before):
-    """After each test, the server decides an honest client's batch, and is as large as before."""
-    yield
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory):
+    """A server that waits two seconds for a request."""
+    with served(tmp_path_factory.mktemp("hasty"), HASTY) as hasty:
+        yield hasty
+
+
+@pytest.fixture
+def server(request):
+    """After the test, the server decides an honest client's batch, and is as large as before."""
+    # In the slow tests a server gives up waiting.
+    name = "hasty" if request.node.get_closest_marker("slow") else "patient"
+    server, memory_before = request.getfixturevalue(name)
+    yield server
     if memory_before is not None:
         assert memory_bytes(server.process.process_id) - memory_before < 128 * MIB
     batch = [{"kind": "Speak", "payload": {"text": "a"}, "agent_id": "alice"}]
@@ -99,14 +113,14 @@ def test_a_request_of_an_old_version_is_answered_and_ends_the_connection(url):
         assert [status for status, _, _ in answers(url, data + HEALTH)] == [200]
 
 
-BROKEN_CHUNKS = {
-    **{name: attack.data.partition(CHUNKED)[2] for name, attack in CHUNKS.items()},
-    "nothing more": b"",
-    "half a chunk": b"5\r\n[",
-}
+BROKEN_CHUNKS = [
+    *(pytest.param(attack.data.partition(CHUNKED)[2], id=name) for name, attack in CHUNKS.items()),
+    pytest.param(b"", id="nothing more", marks=pytest.mark.slow),
+    pytest.param(b"5\r\n[", id="half a chunk", marks=pytest.mark.slow),
+]
 
 
-@pytest.mark.parametrize("data", BROKEN_CHUNKS.values(), ids=BROKEN_CHUNKS)
+@pytest.mark.parametrize("data", BROKEN_CHUNKS)
 def test_broken_chunks_of_a_known_caller_are_refused_once(server, url, data):
     head = b"transfer-encoding: chunked\r\n"
     whole = post("batches", data, token=server.headers["authorization"], head=head)
@@ -124,6 +138,7 @@ def test_a_body_that_breaks_after_its_answer_has_no_second_answer(url):
         assert answers_of(client) == []
 
 
+@pytest.mark.slow
 def test_an_incomplete_request_is_closed_and_has_no_effect(server, url):
     batch = b'[{"kind":"Speak","payload":{"text":"a"},"agent_id":"alice","req_id":"half"}]'
     length = b"content-length: %d\r\n" % len(batch)
@@ -142,6 +157,7 @@ def test_an_incomplete_request_is_closed_and_has_no_effect(server, url):
     assert server.client.get(f"{ROOM}/verdicts", params=query).status_code == 404
 
 
+@pytest.mark.slow
 def test_a_promised_body_that_never_comes_is_refused_or_closed(server, url):
     token = server.headers["authorization"]
     for head in (b"content-length: 100\r\n", b"content-length: 100\r\nexpect: 100-continue\r\n"):
@@ -254,6 +270,7 @@ def test_aborted_streams_leave_no_stream_behind(server, url, frame):
         while client.status(whole) == 429:  # a reset takes a moment to arrive
             assert time.monotonic() < latest
             client.socket.close()
+            time.sleep(0.02)  # leave the processor to the server
             client = Client(url)
         client.send(frame)
         cut(client)

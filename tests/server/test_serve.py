@@ -174,6 +174,7 @@ def test_a_token_is_printed_only_when_none_is_configured(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_printed_page_address_has_the_generated_token_only(tmp_path):
     with running(tmp_path) as server:
         url, token = server.told["url"], server.told["operator_token"]
@@ -251,6 +252,7 @@ def test_a_missing_server_package_is_reported_with_the_install_command(placet, m
     assert "needs uvicorn, which is not installed: pip install 'placet[serve]'" in outcome.err
 
 
+@pytest.mark.slow
 def test_a_world_is_served_read_only_beside_its_writer(tmp_path):
     with (
         running(tmp_path, "--store", "town.db") as writer,

@@ -14,7 +14,7 @@ import pytest
 
 from tests.server.process import Running, running
 
-LATEST_SECONDS = 20
+LATEST_SECONDS = 60
 STREAM = "/api/v1/worlds/world/stream"
 EMPTY_MESSAGE = b"\x81\x80\0\0\0\0"
 PING = b"\x89\x80\0\0\0\0"
@@ -150,6 +150,7 @@ def health_of(server: Running) -> Iterator[list[float]]:
         longest.append(health.stop())
 
 
+@pytest.mark.slow
 def test_clients_that_flood_their_streams_do_not_delay_others(server):
     with health_of(server) as idle:
         time.sleep(1)
@@ -196,6 +197,7 @@ def speak(server: Running, number: int) -> None:
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.slow
 def test_a_long_message_to_many_unread_streams_costs_little(server):
     """The message is encoded once, and compressed for no stream: 300 cost 7 times one, not 100."""
     server.post("agents", {"agent_id": "alice"})

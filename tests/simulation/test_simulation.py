@@ -71,6 +71,7 @@ def test_a_seed_is_reproducible(quick):
         assert simulate(outcome.seed) == outcome
 
 
+@pytest.mark.slow
 def test_a_seed_is_independent_of_the_hash_seed(quick):
     liveliest = sorted(quick, key=lambda outcome: -outcome.processes)[:2]
     for outcome in liveliest:

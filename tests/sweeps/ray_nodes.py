@@ -34,6 +34,7 @@ raises = []
 segfaults = []
 exits = []
 loops = []
+is_held = false
 """
 
 POLICY = """
@@ -50,6 +51,8 @@ class Walker:
             with Path({marks!r}).open("a") as marks:
                 marks.write(f"{{self.seed}}\\n")
             time.sleep(self.options["sleep_s"])
+            while self.options["is_held"] and not Path({marks!r} + ".free").exists():
+                time.sleep(0.02)
             if self.seed in self.options["raises"]:
                 raise ValueError("this seed raises")
             if self.seed in self.options["segfaults"]:
@@ -61,12 +64,14 @@ class Walker:
                 pass
         return [self.intent("Move", to=[float(self.seed % 9), view.sim_time])]
 """
+# A machine that is gone refuses each check at once; one that is busy has half a minute to answer.
 QUICK_TO_NOTICE = {
     "health_check_initial_delay_ms": 0,
-    "health_check_period_ms": 500,
-    "health_check_failure_threshold": 3,
-    "health_check_timeout_ms": 500,
+    "health_check_period_ms": 1_000,
+    "health_check_failure_threshold": 4,
+    "health_check_timeout_ms": 30_000,
 }
+LATEST_SECONDS = 300
 STORE_BYTES = 80 * 2**20
 
 
@@ -105,7 +110,7 @@ class Nodes:
         faults = {"raises": 20, "segfaults": 60, "loops": 100, "exits": 140}
         options = [f"agents.folk.options.{kind}=[{seed}]" for kind, seed in faults.items()]
         sets = [text for option in options for text in ("--set", option)]
-        return self.study(160, "--timeout", "3", *sets).start().wait()
+        return self.study(160, "--timeout", "6", *sets).start().wait()
 
     def node_of_other_code(self):
         """Add a node whose placet has another file."""
@@ -157,11 +162,13 @@ class Nodes:
 
     def no_free_slot(self):
         """Start a sweep while another has all slots; the patience is shortened."""
-        busy = self.study(2, sleep_s=6.0).start()
+        busy = self.study(2, "--set", "agents.folk.options.is_held=true").start()
         busy.wait_marks(2)
-        waiting = self.study(2, PLACET_TEST_NOTICE_S="1").start().wait()
+        waiting = self.study(2, PLACET_TEST_NOTICE_S="1").start()
+        waiting.wait_text("no node of Ray had a free slot")
+        busy.release()
         busy.wait()
-        return waiting
+        return waiting.wait()
 
     def _with_other_node(self, path, text):
         copy = self.folder / "other"
@@ -215,14 +222,21 @@ class Sweep:
     def wait_marks(self, count):
         self._wait(lambda: len(self.executed()) >= count)
 
+    def wait_text(self, text):
+        self._wait(lambda: text in (self.folder / "err").read_text())
+
+    def release(self):
+        """Let runs that are held go on."""
+        self.marks.with_name("marks.free").touch()
+
     def _wait(self, is_reached):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LATEST_SECONDS
         while not is_reached() and self.process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
 
     def wait(self):
         """Wait for the end; return the exit code, texts, and counts of executions and rows."""
-        code = self.process.wait(100)
+        code = self.process.wait(LATEST_SECONDS)
         executed, recorded = self.executed(), self.recorded()
         return {
             "code": code,

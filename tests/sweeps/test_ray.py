@@ -108,7 +108,7 @@ def test_each_way_of_a_run_to_fail_is_a_row(nodes):
     assert done["status"] == {"done": 156, "failed": 1, "died": 2, "timeout": 1}
     assert "this seed raises" in done["failed"]["20"]
     assert "worker process died" in done["failed"]["60"]
-    assert "longer than 3 s" in done["failed"]["100"]
+    assert "longer than 6 s" in done["failed"]["100"]
     assert "worker process died" in done["failed"]["140"]
 
 

@@ -53,8 +53,20 @@ def broken(laws, name) -> PropertyViolation:
     return raised.value
 
 
+LATE = {"Sly", "Envious", "Indiscreet"}
+"""Controls that some hundred traces precede."""
+
+
 @pytest.mark.parametrize(
-    ("factory", "law", "seen"), CONTROLS, ids=[f"{c.__name__}-{law}" for c, law, _ in CONTROLS]
+    ("factory", "law", "seen"),
+    [
+        pytest.param(
+            *control,
+            marks=[pytest.mark.slow] if control[0].__name__ in LATE else [],
+            id=f"{control[0].__name__}-{control[1]}",
+        )
+        for control in CONTROLS
+    ],
 )
 def test_each_faulty_domain_violates_its_property(factory, law, seen):
     error = broken(domain_property_tests(factory, examples=_EXAMPLES.get(law, 400)), law)
@@ -92,6 +104,7 @@ def test_a_property_that_does_not_apply_makes_no_test():
     assert names == {f"test_{name}" for name in NAMES} - {f"test_{name}" for name in silent}
 
 
+@pytest.mark.slow
 def test_revalidated_entities_may_change_the_outcome():
     # Envious, which says nothing of it, is caught in its 134th trace.
     domain_property_tests(Candid, examples=200)().test_read_sets_are_complete()
@@ -102,11 +115,13 @@ def test_later_draws_of_a_registration_may_depend_on_the_other_agents():
     laws().test_draws_do_not_depend_on_the_order_of_registration()
 
 
+@pytest.mark.slow
 def test_a_kind_may_tell_what_it_says_that_it_discloses():
     laws = domain_property_tests(Frank, examples=100)
     laws().test_hidden_changes_alter_no_answer()
 
 
+@pytest.mark.slow
 def test_staleness_that_tells_of_hidden_changes_is_found(monkeypatch):
     """The fault is in the core: the gate asks nobody who may see what has changed."""
     may_see = Registry.may_see

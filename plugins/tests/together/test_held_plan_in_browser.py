@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
+import pytest
 from playwright.sync_api import expect
 
 
@@ -22,6 +23,7 @@ def running(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_held_plan_is_approved_in_the_browser(browser):
     with running("serve", "--domain", "design", "--sessions", "--port", 0, "--json") as server:
         assert server.stdout is not None

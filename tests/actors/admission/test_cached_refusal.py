@@ -18,6 +18,7 @@ from placet.schemas.identity import OPERATOR
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import add, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, turns
+from tests.levels import soak_between
 
 if TYPE_CHECKING:
     from placet.schemas.verdict import Verdict
@@ -114,7 +115,7 @@ def outcome(answer: "asyncio.Future[Verdict]") -> object:
     return verdict.admitted, verdict.seq, verdict.current_seq, verdict.dry_run, verdict.refusals
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", soak_between(range(12), 4))
 @pytest.mark.parametrize("policy", POLICIES)
 @in_virtual_time
 async def test_a_cached_refusal_equals_the_uncached_one(policy, seed):

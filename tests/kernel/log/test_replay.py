@@ -147,6 +147,7 @@ def test_the_incremental_digest_equals_a_new_computation(setting, trace):
         assert kernel.digest() == State.load(kernel.tree.dump()).digest().hex()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["wide", "tight"])
 def test_a_trace_gives_the_same_log_on_every_hash_seed(setting, tmp_path):
     """The order of sets and of hashes is nowhere in a record."""

@@ -369,6 +369,7 @@ async def test_an_impossible_write_in_doubt_fails(folders, store, monkeypatch):
         assert await world.state(USAGE) == {"all": {"files": 0, "bytes": 0}}
 
 
+@pytest.mark.slow
 async def test_a_hanging_disk_blocks_no_other_effect_and_is_checked_afterwards(
     folders, monkeypatch
 ):
