@@ -256,14 +256,13 @@ def diff(first: EventLog, second: EventLog, *, at: int | None = None, path: str 
     if path and not any(_is_there(tree, path) for tree in trees):
         raise ValidationError(f"neither of the two worlds has a value at {path}")
     shared = shared_records(first, second)
+    ledgers = _ledger_entries(pasts[0].ledger), _ledger_entries(pasts[1].ledger)
     return WorldDiff(
         seqs=(pasts[0].ledger.seq, pasts[1].ledger.seq),
         digests=(states[0].digest().hex(), states[1].digest().hex()),
         shared_records=shared,
         state=tuple(differences_of(*trees, path)),
-        ledger=()
-        if path
-        else tuple(differences_of(*(_ledger_entries(past.ledger) for past in pasts))),
+        ledger=() if path else tuple(differences_of(*ledgers)),
         decisions=()
         if path
         else tuple(_decisions(*(requests_from(log, shared, to_seq=at) for log in logs))),
