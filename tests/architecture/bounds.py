@@ -99,7 +99,7 @@ BOUNDS: Final = (
         (
             "kernel/ledger/dedup_window.py:Window.ids",
             "kernel/ledger/dedup_window.py:Window.ranges",
-            "kernel/ledger/dedup_window.py:Window.answers",
+            "kernel/ledger/dedup_window.py:Window.entries",
             "kernel/ledger/dedup_window.py:Window.forgotten",
             "kernel/ledger/dedup_window.py:DedupWindows.recency",
             "kernel/ledger/dedup_window.py:DedupWindows._displaced",

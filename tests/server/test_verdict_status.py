@@ -123,7 +123,7 @@ def test_the_text_of_a_verdict_has_the_message_of_the_rule():
     verdict = Verdict("b1", True, 2, 2, 0.0)
     encoded = canonical([["alice", name, "Add", {"amount": 1}, 10] for name in ("r1", "r2")])
     verdict.attach(["r1", "r2"], encoded, [1, 2])
-    verdict._answers = {1: {"found": 3}}
+    verdict._outputs = {1: {"found": 3}}
     line = verdict_line(verdict)
     assert line == to_json(verdict.as_dict())
     first, second = from_json(line)["results"]

@@ -290,8 +290,8 @@ def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
         entry = None if window is None else window.find(req_id)
         if entry is not None:
             notes.append(f"this request among them: it was {_remembered(entry)}")
-        elif window is not None and window.answers:
-            notes.append(f"its latest decided request is {window.answers[-1].ids[-1]!r}")
+        elif window is not None and window.entries:
+            notes.append(f"its latest decided request is {window.entries[-1].ids[-1]!r}")
     elif agent_id in past.ledger.gone:
         notes.append(f"{agent_id!r} was registered once, and was removed")
     elif past.ledger.generation_floor:

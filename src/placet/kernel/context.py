@@ -29,7 +29,7 @@ class GateContext:
             passes it again when it is due.
         ledger: Agents, dedup windows, quotas, outbox, schedule.
         state: The domain state.
-        draft: The transaction through which the rules of the last stage write.
+        transaction: The draft through which the rules of the last stage write.
         charges: Charges of the batch that is decided, which the quota stage computes and the commit
             applies; empty until then, and for a scheduled batch that is due.
         now_ns: Latest simulated time seen; `ledger.now_ns` is that of the latest record.
@@ -44,13 +44,13 @@ class GateContext:
         "charges",
         "check_recorded",
         "checks_shares",
-        "draft",
         "group",
         "group_seq",
         "ledger",
         "now_ns",
         "registry",
         "state",
+        "transaction",
     )
 
     def __init__(
@@ -59,7 +59,7 @@ class GateContext:
         check_recorded: RecordedCheck,
         ledger: Ledger,
         state: State,
-        draft: Transaction,
+        transaction: Transaction,
     ) -> None:
         self.charges: Charges = ()
         self.registry = registry
@@ -67,7 +67,7 @@ class GateContext:
         self.check_recorded = check_recorded
         self.ledger = ledger
         self.state = state
-        self.draft = draft
+        self.transaction = transaction
         self.now_ns = ledger.now_ns
         self.group_seq = ledger.seq
         self.group = ledger.group

@@ -745,11 +745,11 @@ class Kernel:
             entries = [*due, *[checked[at] for at in places]]  # type: ignore[list-item]
             places = [*repeat(len(checked), len(due)), *places]
         order, verdicts = self._decide_group(entries)
-        answers: list[Verdict] = [*checked, None]  # type: ignore[list-item]  # replaced
+        by_place: list[Verdict] = [*checked, None]  # type: ignore[list-item]  # replaced
         for place, verdict in zip(map(places.__getitem__, order), verdicts, strict=True):
-            answers[place] = verdict
-        answers.pop()  # of the batches that are due: nobody waits for it
-        return answers
+            by_place[place] = verdict
+        by_place.pop()  # of the batches that are due: nobody waits for it
+        return by_place
 
     def _check_all(self, batches: Sequence[object], submitter: str) -> list[AnyBatch | Verdict]:
         """Run the structure stage on the batches of a group that are not checked yet."""

@@ -95,7 +95,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
     _seqs: Sequence[int] | None = None
     _normalized: Mapping[int, Mapping[str, Json]] | None = None
     _notices: Mapping[int, tuple[Notice, ...]] | None = None
-    _answers: Mapping[int, Json] | None = None
+    _outputs: Mapping[int, Json] | None = None
     preview: Preview = _NO_PREVIEW
     _foreseen: Foreseen | None = None
     _no_wire: object = _NOT_JSON
@@ -130,7 +130,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
             payloads = [payload for _, _, _, payload, _ in from_canonical(self._encoded)]
         normalized = self._normalized or {}
         notices = self._notices or {}
-        answers = self._answers or {}
+        outputs = self._outputs or {}
         return tuple(
             Result(
                 req_id,
@@ -138,7 +138,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
                 None if self._seqs is None else self._seqs[index],
                 normalized.get(index, payloads[index]),
                 notices.get(index, ()),
-                answers.get(index),
+                outputs.get(index),
             )
             for index, req_id in enumerate(self.req_ids)
         )
@@ -168,11 +168,11 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         """
         self._foreseen = foresee(self.preview, others)
         if undecided_outputs:
-            answers, notices = dict(self._answers or {}), dict(self._notices or {})
+            outputs, notices = dict(self._outputs or {}), dict(self._notices or {})
             for index in undecided_outputs:
-                answers.pop(index, None)
+                outputs.pop(index, None)
                 notices[index] = (*notices.get(index, ()), _OUTPUT_UNDECIDED)
-            self._answers, self._notices = answers, notices
+            self._outputs, self._notices = outputs, notices
 
     @property
     def codes(self) -> tuple[str, ...]:

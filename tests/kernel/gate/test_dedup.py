@@ -362,7 +362,7 @@ def test_a_window_agrees_with_a_naive_one(answers, asked):
     loaded = Window.load(from_canonical(canonical(window.dump())))
     for one in (window, loaded):
         assert one.count == sum(len(ids) for _, ids in naive)
-        assert [(a.fingerprint, list(a.ids), a.count) for a in one.answers] == [
+        assert [(a.fingerprint, list(a.ids), a.count) for a in one.entries] == [
             (number, ids, len(ids)) for number, ids in naive
         ]
         for req_id in {asked, *gone_ids, *kept, "n:1", "n:5", "m:14", "n:01"}:
@@ -383,7 +383,7 @@ def test_consecutive_sequence_ids_store_no_strings():
     for number in range(0, 8_000, 2):  # more runs than a list is for
         ids = [f"alice:{n}" for n in range(number, number + 2)]
         window.remember(admitted(number, 0, number, ids, only_sequence(ids)), 3_000, 1, 9)
-    assert {type(answer) for answer in window.answers} == {RangeEntry}
+    assert {type(answer) for answer in window.entries} == {RangeEntry}
     assert (window.count, window.forgotten) == (3_000, {"alice": 4_999})
     assert not window.is_new(["alice:5000"], only_sequence(["alice:5000"]))
     found = window.find("alice:5001")

@@ -136,7 +136,7 @@ class DecisionRecorder:
         context = self._context
         ledger = context.ledger
         context.group_seq, context.group = ledger.seq, ledger.group
-        context.draft.open_group(
+        context.transaction.open_group(
             context.now_ns, ledger.policy.limits.batch_work_max, tick=ledger.tick
         )
         self.effects, self.unpaid, self.agents = [], [], []
@@ -157,7 +157,7 @@ class DecisionRecorder:
             PluginError: A rule made a value that no record can hold; the draft was undone.
         """
         context, journal = self._context, self._journal
-        ledger, draft = context.ledger, context.draft
+        ledger, draft = context.ledger, context.transaction
         first_seq = ledger.seq + 1
         changes = draft.changes()
         has_notices = batch.notices is not None or draft.notices is not None
@@ -182,8 +182,8 @@ class DecisionRecorder:
             None if draft.normalized is None else [*draft.normalized.items()],
             _notices(batch, draft) if has_notices else None,
         )
-        if draft.answers is not None:
-            record = AdmittedWithOutput(**asdict(record), answers=[*draft.answers.items()])
+        if draft.outputs is not None:
+            record = AdmittedWithOutput(**asdict(record), answers=[*draft.outputs.items()])
         if work:
             record = AdmittedWithWork(**asdict(record), work=work)
         if draft.agents:
@@ -299,7 +299,7 @@ class DecisionRecorder:
 
     def note_unpaid(self, batch: CheckedBatch, log_bytes: int = 0) -> None:
         """Note the work of a decision of a batch that no quota counts."""
-        work = batch.base_work + self._context.draft.work_of(batch)
+        work = batch.base_work + self._context.transaction.work_of(batch)
         owner = batch.agents[0] if batch.submitter == OPERATOR else batch.submitter
         self.unpaid.append(Unpaid(owner, log_bytes, work))
 
@@ -343,7 +343,7 @@ class DecisionRecorder:
             seqs,
             draft.normalized,
             notices,
-            draft.answers,
+            draft.outputs,
         )
         if made is not None:
             verdict.preview = made

@@ -75,7 +75,7 @@ class Control:
         self._context = context
         self._journal = journal
         self._rules = rules
-        context.draft.set_registrar(Registrar(context))
+        context.transaction.set_registrar(Registrar(context))
 
     @property
     def _ledger(self) -> Ledger:
@@ -90,7 +90,7 @@ class Control:
         Raises:
             ValidationError: An `on_open` raised, or made what no record can hold.
         """
-        registry, draft = self._context.registry, self._context.draft
+        registry, draft = self._context.registry, self._context.transaction
 
         def header(changes: Changes) -> Header:
             return Header(
@@ -158,7 +158,7 @@ class Control:
                 its changes do not fit into a record.
             ValueError: The priority or a quota is invalid.
         """
-        ledger, draft = self._ledger, self._context.draft
+        ledger, draft = self._ledger, self._context.transaction
         agent_id = self._new_name(agent_id)
         if type(priority_max) is not int or not 0 <= priority_max <= _PRIORITY_MAX:
             raise ValueError(f"priority_max must be an int in 0..100, got {priority_max!r}")
@@ -210,7 +210,7 @@ class Control:
             found.extend(c.collection for c in changes.entities if c.entity == agent_id)
             raise ValidationError("nobody is registered")
 
-        draft = self._context.draft
+        draft = self._context.transaction
         hooks = [
             self.hook_of(domain, "on_register", draft, agent_id, dict(attributes))
             for domain in self._context.registry.concerned(agent_id)
@@ -232,7 +232,7 @@ class Control:
         Raises:
             AgentError: There is no such agent.
         """
-        ledger, draft = self._ledger, self._context.draft
+        ledger, draft = self._ledger, self._context.transaction
         if agent_id not in ledger.agents:
             raise AgentError(f"agent {agent_id!r} is not registered; nothing was changed")
         agent_id = ledger.agents[agent_id].agent_id
@@ -262,7 +262,7 @@ class Control:
         Returns:
             The agents that they registered and removed.
         """
-        ledger, draft, now_ns = self._ledger, self._context.draft, self._context.now_ns
+        ledger, draft, now_ns = self._ledger, self._context.transaction, self._context.now_ns
 
         def ticked(changes: Changes) -> Tick:
             tick = Tick(self._journal.prev, ledger.seq + 1, now_ns, changes)
@@ -324,12 +324,12 @@ class Control:
         def call() -> object:
             with plugin_boundary(f"{hook} of {domain.name}"):
                 since = draft.writes_count
-                answer: object = getattr(domain, hook)(draft, *arguments)
-                if hook in _REFUSING and not isinstance(answer, RuleRefusal | None):
-                    shown = format_value(answer)
+                returned: object = getattr(domain, hook)(draft, *arguments)
+                if hook in _REFUSING and not isinstance(returned, RuleRefusal | None):
+                    shown = format_value(returned)
                     raise TypeError(f"it must return None or refuse(code, message), got {shown}")
                 registry.require_own_writes(domain, draft, since)
-                return answer
+                return returned
 
         return call
 
@@ -362,7 +362,7 @@ class Control:
         Raises:
             PluginError: A hook of a domain raised.
         """
-        draft = self._context.draft
+        draft = self._context.transaction
         draft.open_group(self._context.now_ns, tick=self._ledger.tick)
         if action == "on_tick":
             draft.open_tick()
@@ -371,7 +371,7 @@ class Control:
         draft.begin(0, self._ledger.seq + 1 if seq is None else seq, by)
         try:
             for hook in hooks:
-                _check_answer(action, hook())
+                _require_passed(action, hook())
             if draft.effects:
                 raise ValidationError(f"{action} emitted an effect; only the rule of a kind may")
             changes = draft.changes()
@@ -401,9 +401,9 @@ def _encoded(action: str, record: Record) -> bytes:
         raise ValidationError(f"{action} made what no record can hold: {error}") from error
 
 
-def _check_answer(action: str, answer: object) -> None:
-    if isinstance(answer, RuleRefusal):
-        raise ValidationError(f"{action}: {answer.message}")
+def _require_passed(action: str, returned: object) -> None:
+    if isinstance(returned, RuleRefusal):
+        raise ValidationError(f"{action}: {returned.message}")
 
 
 def _pair(quota: Quota) -> tuple[int, int]:

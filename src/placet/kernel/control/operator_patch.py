@@ -65,7 +65,7 @@ class OperatorPatch:
                 changes=changes,
             )
 
-        put = partial(_put_all, self._context.draft, plain)
+        put = partial(_put_all, self._context.transaction, plain)
         hooks: list[Callable[[], object]] = [put, self._judge]
         self._control.write(*self._control.act("patch", hooks, patched, OPERATOR))
 
@@ -95,7 +95,7 @@ class OperatorPatch:
             ValueError: The new world's name is not an identity, or is the parent's; or the seed is
                 out of range.
         """
-        ledger, plain, draft = self._context.ledger, self._plain(given), self._context.draft
+        ledger, plain, draft = self._context.ledger, self._plain(given), self._context.transaction
         _require_other(world, parent, effects, seed)
         dropped = [*dict.fromkeys(dropped)]
         for agent_id in dropped:
@@ -131,14 +131,15 @@ class OperatorPatch:
         context = self._context
         for domain in context.registry.domains:
             try:
-                refusal = domain.on_patch(context.draft, context.draft.changed())
+                refusal = domain.on_patch(context.transaction, context.transaction.changed())
             except Exception as error:
                 raise ValidationError(f"on_patch of {domain.name} raised {error!r}") from error
             if refusal is not None:
                 return refusal
         for domain in context.registry.with_invariants:
             try:
-                breach = next(iter(domain.invariants(context.state, context.draft.changed())), None)
+                changed = context.transaction.changed()
+                breach = next(iter(domain.invariants(context.state, changed)), None)
             except Exception as error:
                 raise ValidationError(f"invariants of {domain.name} raised {error!r}") from error
             if breach is not None:

@@ -125,7 +125,7 @@ class Outbox:
         is_dead = ledger.mark_of(*place) == "dead"
         if pending is None or (is_dead and not again):
             return False
-        draft = self._context.draft
+        draft = self._context.transaction
         sound, lost = _recordable(settlement, ledger.policy.limits)
         if lost is not None:
             self._control.report_fault(f"output of executor {pending.kind}", lost)

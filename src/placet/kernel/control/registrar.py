@@ -55,16 +55,16 @@ class Registrar:
         frozen = freeze(plain_attributes(attributes, policy.limits))
         kinds = policy.default_permissions
         permissions = None if kinds is None else sorted(kinds)
-        draft, domains = self._context.draft, self._context.registry.concerned(name)
+        draft, domains = self._context.transaction, self._context.registry.concerned(name)
         sought: set[str] = set()
 
         def hook(domain: Domain) -> None:
             given = Attributes(thaw(frozen), sought)
-            answer: object = domain.on_register(draft, name, given)
-            if isinstance(answer, RuleRefusal):
-                raise AgentRefused(answer, answer.message, domain.name)
-            if answer is not None:
-                shown = format_value(answer)
+            returned: object = domain.on_register(draft, name, given)
+            if isinstance(returned, RuleRefusal):
+                raise AgentRefused(returned, returned.message, domain.name)
+            if returned is not None:
+                shown = format_value(returned)
                 raise TypeError(
                     f"on_register of {domain.name} must return None or refuse(code, message), "
                     f"got {shown}"
@@ -84,7 +84,7 @@ class Registrar:
             AgentError: The draft is of a hook that must not remove.
         """
         self._require_place("remove")
-        draft = self._context.draft
+        draft = self._context.transaction
         if not isinstance(agent_id, str) or not self._is_registered(agent_id):
             raise _refused("agent_unknown", f"agent {agent_id!a:.200} is not registered")
         name = str.__str__(agent_id)
@@ -106,7 +106,7 @@ class Registrar:
 
         All of the hooks are undone if one of them or the check raises.
         """
-        draft, registry = self._context.draft, self._context.registry
+        draft, registry = self._context.transaction, self._context.registry
         draft.charge(AGENT_CHANGE_WORK)
         mark, since, agent_id = draft.mark_here(), draft.writes_count, draft.agent_id
         self._is_in_hook, draft.agent_id = True, by
@@ -130,7 +130,7 @@ class Registrar:
         Raises:
             AgentError: It is another hook.
         """
-        if self._is_in_hook or not self._context.draft.may_change_agents:
+        if self._is_in_hook or not self._context.transaction.may_change_agents:
             raise AgentError(
                 f"draft.{method} is for the rule of a kind, on_batch and on_tick; another hook "
                 "cannot register or remove agents"
@@ -142,7 +142,7 @@ class Registrar:
         Raises:
             AgentRefused: It may not, or there is none.
         """
-        ledger, draft = self._ledger, self._context.draft
+        ledger, draft = self._ledger, self._context.transaction
         fault = name_fault(agent_id)
         if fault or agent_id in RESERVED_IDS:
             fault = fault or f"must not be one of {sorted(RESERVED_IDS)}, got {agent_id!r}"
@@ -165,7 +165,7 @@ class Registrar:
             )
 
     def _is_registered(self, agent_id: str) -> bool:
-        is_removed = self._context.draft.fates.get(agent_id)
+        is_removed = self._context.transaction.fates.get(agent_id)
         return agent_id in self._ledger.agents if is_removed is None else not is_removed
 
 

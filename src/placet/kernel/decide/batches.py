@@ -58,14 +58,14 @@ def decide_batch(
         sim_time_ns = batch.sim_time_ns
         if sim_time_ns is not None and sim_time_ns > context.now_ns and batch.due_of is None:
             return recorder.schedule(batch, context.charges)
-        context.draft.open_batch(batch)
+        context.transaction.open_batch(batch)
         try:
             refusals = rules.check(batch, context)
         except BaseException:  # an interrupt or a PluginError: the state must be as before
-            context.draft.undo()
+            context.transaction.undo()
             raise
         if refusals is not None:
-            context.draft.undo()
+            context.transaction.undo()
             return recorder.refuse(batch, refusals)
         if context.ledger.policy.checks_work:
             verdict = _admit_within_work(batch, context, recorder)
@@ -115,7 +115,7 @@ def _admit_within_work(
     batch: CheckedBatch, context: GateContext, recorder: DecisionRecorder
 ) -> Verdict:
     """Admit a batch whose rules have run, unless all of its work exceeds a limit or a quota."""
-    draft = context.draft
+    draft = context.transaction
     units = batch.base_work + draft.work
     charges = work_charges(batch, context.ledger, units, context.now_ns)
     refusals = check_work(batch, context, units, charges)

@@ -69,10 +69,10 @@ def show_undecided(
         context: The world; it is left as it is.
         recorder: Notes the work of each further decision.
     """
-    draft = context.draft
+    draft = context.transaction
     if not draft.reads_moment:
         return
-    answers = [draft.answers or {}]
+    outputs = [draft.outputs or {}]
     previews: list[Preview] = []
     work = draft.work
     for probe in _PROBES:
@@ -81,23 +81,23 @@ def show_undecided(
             # A batch that is refused at that moment shows nothing about this one.
             with suppress(PluginError, *ENCODE_ERRORS):
                 if _RULES.check(batch, context, probe.intents) is None:
-                    preview, answer = draft.preview(), draft.answers or {}
-                    canonical([preview, list(answer.values())])  # no record holds it otherwise
+                    preview, output = draft.preview(), draft.outputs or {}
+                    canonical([preview, list(output.values())])  # no record holds it otherwise
                     previews.append(preview)
-                    answers.append(answer)
+                    outputs.append(output)
             recorder.note_unpaid(batch)
             work += draft.work
     draft.work = work  # the group's bound counts all of them
-    verdict.foresee(previews, _different(answers))
+    verdict.foresee(previews, _different(outputs))
 
 
-def _different(answers: Sequence[Mapping[int, Json]]) -> list[int]:
+def _different(outputs: Sequence[Mapping[int, Json]]) -> list[int]:
     """Return the positions of the intents whose output is not the same in all decisions."""
-    positions = dict.fromkeys(position for answer in answers for position in answer)
+    positions = dict.fromkeys(position for output in outputs for position in output)
     return [
         position
         for position in positions
-        if len({canonical(answer.get(position)) for answer in answers}) > 1
+        if len({canonical(output.get(position)) for output in outputs}) > 1
     ]
 
 

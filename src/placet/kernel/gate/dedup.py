@@ -27,7 +27,7 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict 
         with other content or may be too old to be remembered.
     """
     agents = context.ledger.agents
-    # The usual batch is of one agent and new: one call answers for all of its ids.
+    # The usual batch is of one agent and new: one call suffices for all of its ids.
     if len(batch.agents) == 1:
         window = agents[batch.agents[0]].window
         if window is None or window.is_new(batch.req_ids, batch.span):
@@ -40,12 +40,12 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict 
         if window is None:
             continue
         req_id = intent["req_id"]
-        answer = window.find(req_id)
-        if answer is None:
+        entry = window.find(req_id)
+        if entry is None:
             is_too_old = bool(window.forgotten) and window.is_too_old(req_id)
-        elif answer.now_ns >= oldest_ns:
+        elif entry.now_ns >= oldest_ns:
             known = known or []
-            known.append((index, answer))
+            known.append((index, entry))
             continue
         else:  # past its age but not evicted yet: eviction runs with the next entry only
             is_too_old = sequence_form(req_id) is not None
@@ -58,15 +58,13 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict 
         return _repeat(batch, known, context)
     # Some ids are known, but it is not the same batch. To admit the rest would break atomicity,
     # and to return the earlier verdict would hide the new content: refuse and name the ids.
-    answers = dict.fromkeys([answer for _, answer in known])  # usually one entry, for many ids
-    pasts = {answer: unpack(answer) for answer in answers}
-    return (refusals or []) + [
-        _req_id_reused(batch, index, pasts[answer]) for index, answer in known
-    ]
+    entries = dict.fromkeys([entry for _, entry in known])  # usually one entry, for many ids
+    pasts = {entry: unpack(entry) for entry in entries}
+    return (refusals or []) + [_req_id_reused(batch, index, pasts[entry]) for index, entry in known]
 
 
 def _is_same(batch: CheckedBatch, known: list[tuple[int, DedupEntry]]) -> bool:
-    return all(answer.fingerprint == batch.fingerprint for _, answer in known)
+    return all(entry.fingerprint == batch.fingerprint for _, entry in known)
 
 
 def _repeat(
@@ -75,8 +73,8 @@ def _repeat(
     """Return the earlier verdict, or None where newer contexts make this a new try."""
     intents = batch.intents
     # The fingerprints are equal, so each agent's window has one entry for all of its ids.
-    answers = {intents[index]["agent_id"]: answer for index, answer in known}
-    pasts = {agent_id: unpack(answer) for agent_id, answer in answers.items()}
+    entries = {intents[index]["agent_id"]: entry for index, entry in known}
+    pasts = {agent_id: unpack(entry) for agent_id, entry in entries.items()}
     stored = pasts[intents[0]["agent_id"]]
     if stored.refusals and _is_new_try(batch, pasts, stored.refusals[0].code):
         return None
@@ -146,19 +144,19 @@ def _refused_before(refusal: StoredRefusal, index: int | None) -> Refusal:
 def _req_id_reused(batch: CheckedBatch, index: int, stored: StoredVerdict) -> Refusal:
     req_id = batch.intents[index]["req_id"]
     if stored.seqs:
-        answer = f"admitted at seq {stored.seqs[req_id]}"
+        earlier = f"admitted at seq {stored.seqs[req_id]}"
     elif stored.refusals:
-        answer = f"refused as {stored.refusals[0].code}"
+        earlier = f"refused as {stored.refusals[0].code}"
     else:
-        answer = f"scheduled at seq {stored.seq}"
+        earlier = f"scheduled at seq {stored.seq}"
     return refuse_intent(
         batch,
         index,
         RefusalCode.REQ_ID_REUSED,
-        f"req_id {req_id!r} was used before with other content or in another batch ({answer}); "
+        f"req_id {req_id!r} was used before with other content or in another batch ({earlier}); "
         "use a new req_id",
         at="/req_id",
-        earlier=answer,
+        earlier=earlier,
     )
 
 

@@ -125,7 +125,7 @@ class DomainRules:
         Returns:
             None if all pass, else the refusals; the caller then undoes the draft.
         """
-        draft, registry, intents = context.draft, context.registry, batch.intents
+        draft, registry, intents = context.transaction, context.registry, batch.intents
         rules, read_only, validator = registry.rules, registry.read_only_kinds, self._validator
         seq = context.ledger.seq + later
         refusals: list[Refusal] | None = None
@@ -135,15 +135,15 @@ class DomainRules:
             intent = intents[position]
             mark = draft.begin(position, seq, intent["agent_id"])
             try:
-                answer = None if validator is None else self._validate(validator, intent, context)
-                if answer is None:
-                    answer = rules[intent["kind"]](draft, intent)
-                if answer is None:
+                returned = None if validator is None else self._validate(validator, intent, context)
+                if returned is None:
+                    returned = rules[intent["kind"]](draft, intent)
+                if returned is None:
                     if read_only and intent["kind"] in read_only:
                         _require_unchanged(mark, draft.begin(position, seq, intent["agent_id"]))
                     continue
                 refusal = _refusal(
-                    batch if refusals else _reparsed(batch), position, answer, context
+                    batch if refusals else _reparsed(batch), position, returned, context
                 )
             except AgentRefused as refused:
                 refusal = _agent_refusal(
@@ -174,7 +174,7 @@ class DomainRules:
     def refusal_of(
         self,
         batch: CheckedBatch,
-        answer: object,
+        returned: object,
         error: BaseException | None,
         context: GateContext,
     ) -> Refusal:
@@ -182,14 +182,14 @@ class DomainRules:
 
         Args:
             batch: The batch.
-            answer: The value that the rule returned.
+            returned: The value that the rule returned.
             error: The exception that it raised; None if it returned.
             context: The world.
         """
         batch.reparse()
         if error is None:
             try:
-                return _refusal(batch, 0, answer, context)
+                return _refusal(batch, 0, returned, context)
             except INTERRUPTS:
                 raise
             except BaseException as raised:  # noqa: BLE001  # the rule boundary
@@ -212,7 +212,7 @@ class DomainRules:
         self, batch: CheckedBatch, context: GateContext, later: int = 0
     ) -> list[Refusal] | None:
         """Run the hooks and checks of a batch as a whole, once all of its rules have passed."""
-        draft, registry = context.draft, context.registry
+        draft, registry = context.transaction, context.registry
         if registry.with_on_batch and (refused := self._finish(context)) is not None:
             return [_agent_refusal(_reparsed(batch), len(batch.intents) - 1, refused, context)]
         if draft.work and draft.is_overrun:  # also where a rule or a hook caught the exception
@@ -230,14 +230,14 @@ class DomainRules:
         self, validator: EffectValidator, intent: Intent, context: GateContext
     ) -> RuleRefusal | None:
         try:
-            answer = validator.validate_intent(
+            returned = validator.validate_intent(
                 intent, WorldState(context.state, context.registry.collections)
             )
         except RefusalRaised as raised:
             return raised.refusal
-        if isinstance(answer, RuleRefusal):
-            return answer
-        if answer:
+        if isinstance(returned, RuleRefusal):
+            return returned
+        if returned:
             return None
         return RuleRefusal(
             "refused", f"the world's validator refused {intent['kind']} of {intent['agent_id']!r}"
@@ -249,7 +249,7 @@ class DomainRules:
         Raises:
             PluginError: A domain raised; the caller undoes the batch.
         """
-        draft, registry = context.draft, context.registry
+        draft, registry = context.transaction, context.registry
         for domain in registry.with_on_batch:
             with plugin_boundary(f"on_batch of {domain.name}"):
                 since = draft.writes_count
@@ -273,7 +273,7 @@ class DomainRules:
         kinds = context.registry.kinds
         parts = decode_intents(batch.encoded)  # not the intents, into which a rule may have written
         positions = range(len(batch)) if batch.order is None else batch.order
-        for seq, effect, _, _ in context.draft.effects:
+        for seq, effect, _, _ in context.transaction.effects:
             position = positions[seq - context.ledger.seq - later - 1]
             kind = kinds[parts[position][2]]
             if effect not in kind.effects:
@@ -282,7 +282,7 @@ class DomainRules:
                 self.report_fault(where, error)
                 return [rule_error(_reparsed(batch), position, where, error)]
         limit = context.ledger.policy.limits.effects_per_batch_max
-        count = len(context.draft.effects)
+        count = len(context.transaction.effects)
         if count <= limit:
             return None
         message = f"the batch asks for {count} effects, at most {limit} are allowed; split it"
@@ -296,15 +296,15 @@ class DomainRules:
         registry = context.registry
         for domain in registry.with_invariants:
             watched = registry.watched[domain.name]
-            changed = context.draft.changed(watched)
+            changed = context.transaction.changed(watched)
             if not changed and watched is not None:
                 continue
             try:
-                answers: object = domain.invariants(context.state, changed)
-                if not isinstance(answers, Iterable):
-                    shown = format_value(answers)
+                violations: object = domain.invariants(context.state, changed)
+                if not isinstance(violations, Iterable):
+                    shown = format_value(violations)
                     raise TypeError(f"they must return a list of refuse(...), got {shown}")
-                refusals += [_violation(answer, domain.name) for answer in answers]
+                refusals += [_violation(violation, domain.name) for violation in violations]
             except INTERRUPTS:
                 raise
             except BaseException as error:  # noqa: BLE001  # the rule boundary
@@ -315,12 +315,12 @@ class DomainRules:
 
     def _check_changes(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Run the checks of the whole batch that its rules asked for."""
-        preview = context.draft.preview()
-        for position, check in context.draft.checks:
+        preview = context.transaction.preview()
+        for position, check in context.transaction.checks:
             with plugin_boundary("check of a batch's changes", position):
-                answer = check(preview)
-                if answer is not None:
-                    return [_refusal(_reparsed(batch), position, answer, context)]
+                returned = check(preview)
+                if returned is not None:
+                    return [_refusal(_reparsed(batch), position, returned, context)]
         return None
 
 
@@ -332,7 +332,7 @@ def _work_exceeded(batch: CheckedBatch, position: int, context: GateContext) -> 
         f"the batch needs more than {limit} units of work (batch_work_max), reached at {kind} of "
         "this intent; ask for less at once, or split the batch"
     )
-    value = context.draft.work + batch.base_work
+    value = context.transaction.work + batch.base_work
     return refuse_intent(
         batch, position, RefusalCode.WORK_EXCEEDED, message, value=value, limit=limit
     )
@@ -345,7 +345,7 @@ def _reparsed(batch: CheckedBatch) -> CheckedBatch:
 
 
 def _require_unchanged(before: Mark, after: Mark) -> None:
-    """Check that a read-only kind changed nothing; it may answer and emit effects.
+    """Check that a read-only kind changed nothing; it may return output and emit effects.
 
     Raises:
         TypeError: The intent changed the state or an agent, or claimed something.
@@ -370,11 +370,11 @@ def _agent_refusal(
 
 
 def _refusal(
-    batch: CheckedBatch, position: int, answer: object, context: GateContext, by: str = ""
+    batch: CheckedBatch, position: int, returned: object, context: GateContext, by: str = ""
 ) -> Refusal:
-    """Return the refusal of an intent by an answer of its rule, or of the domain `by`."""
+    """Return the refusal of an intent by the value that its rule, or the domain `by`, returned."""
     intent = batch.intents[position]
-    rule_refusal = _checked_answer(answer)
+    rule_refusal = _checked_refusal(returned)
     if rule_refusal.is_conflict:
         rule_refusal = _without_hidden_winner(rule_refusal, intent["agent_id"], context)
     by = by or context.registry.domain_of[intent["kind"]].name
@@ -407,8 +407,8 @@ def _without_hidden_winner(
     )
 
 
-def _violation(answer: object, domain: str) -> Refusal:
-    rule_refusal = _checked_answer(answer)
+def _violation(returned: object, domain: str) -> Refusal:
+    rule_refusal = _checked_refusal(returned)
     return Refusal(
         RefusalCode.INVARIANT_VIOLATED.value,
         rule_refusal.message,
@@ -419,19 +419,19 @@ def _violation(answer: object, domain: str) -> Refusal:
     )
 
 
-def _checked_answer(answer: object) -> RuleRefusal:
-    """Check that a domain's answer fits into a verdict and a record.
+def _checked_refusal(returned: object) -> RuleRefusal:
+    """Check that a domain's refusal fits into a verdict and a record.
 
     Raises:
         TypeError: It is no refusal.
         InvalidJsonValue: A part of it is not plain JSON.
     """
-    if not isinstance(answer, RuleRefusal):
+    if not isinstance(returned, RuleRefusal):
         raise TypeError(
-            f"a rule must return None, or refuse(code, message), got {format_value(answer)}"
+            f"a rule must return None, or refuse(code, message), got {format_value(returned)}"
         )
     depth_max, bytes_max = _REFUSAL_DEPTH_MAX, _REFUSAL_BYTES_MAX
-    rule_refusal = RuleRefusal(*[to_json_value(part, depth_max, bytes_max) for part in answer])
+    rule_refusal = RuleRefusal(*[to_json_value(part, depth_max, bytes_max) for part in returned])
     for part in (rule_refusal.code, rule_refusal.message, rule_refusal.at):
         if type(part) is not str:
             raise TypeError(f"a refusal's code, message and place must be strings, got {part!r}")

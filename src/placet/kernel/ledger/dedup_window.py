@@ -146,7 +146,7 @@ class Window:
     """The dedup window of one agent, bounded by count and by age.
 
     Attributes:
-        answers: The entries, oldest first.
+        entries: The entries, oldest first.
         count: Number of req_ids in all entries.
         forgotten: Sequence name -> highest number that was evicted, for ids `name:<n>`.
         ids: Latest `ListEntry` of each id in one.
@@ -154,12 +154,12 @@ class Window:
             be bisected and leave in this order; a range that is not is stored as a `ListEntry`.
     """
 
-    __slots__ = ("answers", "count", "forgotten", "ids", "ranges")
+    __slots__ = ("count", "entries", "forgotten", "ids", "ranges")
 
     def __init__(self) -> None:
         self.ids: dict[str, ListEntry] = {}
         self.ranges: dict[str, MutableSequence[RangeEntry]] = {}
-        self.answers: deque[DedupEntry] = deque()
+        self.entries: deque[DedupEntry] = deque()
         self.count = 0
         self.forgotten: dict[str, int] = {}
 
@@ -178,7 +178,7 @@ class Window:
         before = self.count
         self._add(entry)
         oldest_ns = entry.now_ns - age_ns_max
-        if self.count > ids_max or self.answers[0].now_ns < oldest_ns:
+        if self.count > ids_max or self.entries[0].now_ns < oldest_ns:
             self.evict(oldest_ns, ids_max, sequences_max, note)
         return self.count - before
 
@@ -186,10 +186,10 @@ class Window:
         self, oldest_ns: int, ids_max: int, sequences_max: int, note: "NoteEviction | None" = None
     ) -> int:
         """Evict the entries beyond the bounds; return the number of their ids."""
-        before, oldest = self.count, self.answers[0]
+        before, oldest = self.count, self.entries[0]
         while self.count - oldest.count >= ids_max or oldest.now_ns < oldest_ns:
             self.forget_oldest(sequences_max, note)
-            oldest = self.answers[0]
+            oldest = self.entries[0]
         return before - self.count
 
     def forget_oldest(self, sequences_max: int, note: "NoteEviction | None" = None) -> None:
@@ -201,7 +201,7 @@ class Window:
         """
         if note is not None:
             note(self)
-        entry = self.answers.popleft()
+        entry = self.entries.popleft()
         self.count -= entry.count
         forgotten = self.forgotten
         for name, highest in self._remove(entry):
@@ -270,14 +270,14 @@ class Window:
 
     def dump(self) -> list[Json]:
         """Return the window as plain values; the first of `forgotten` is the next to be evicted."""
-        return [[*map(dump_entry, self.answers)], list(self.forgotten.items())]
+        return [[*map(dump_entry, self.entries)], list(self.forgotten.items())]
 
     @classmethod
     def load(cls, dumped: list[Json]) -> "Window":
         """Rebuild a window from the output of `dump`."""
         window = cls()
-        answers, forgotten = dumped
-        for values in answers:
+        entries, forgotten = dumped
+        for values in entries:
             window._add(load_entry(values))
         window.forgotten = dict(forgotten)
         return window
@@ -287,7 +287,7 @@ class Window:
     @property
     def used(self) -> tuple[int, int]:
         """The latest use of the window, which has an entry; later uses are greater."""
-        latest = self.answers[-1]
+        latest = self.entries[-1]
         return latest.seq, latest.use
 
     def superseded_by(self, entry: DedupEntry) -> dict[str, ListEntry]:
@@ -297,7 +297,7 @@ class Window:
 
     def take_back(self, superseded: Mapping[str, ListEntry]) -> int:
         """Undo the latest `remember`, whose evictions are undone; return its number of ids."""
-        entry = self.answers.pop()
+        entry = self.entries.pop()
         if isinstance(entry, RangeEntry):
             count, ranges = entry.highest - entry.lowest + 1, self.ranges[entry.name]
             ranges.pop()
@@ -314,7 +314,7 @@ class Window:
 
     def oldest(self) -> tuple[DedupEntry, list[str], dict[str, int]]:
         """Return the oldest entry, those of its ids that find it in `ids`, and `forgotten`."""
-        entry, ids = self.answers[0], self.ids
+        entry, ids = self.entries[0], self.ids
         own = []
         if isinstance(entry, ListEntry):
             own = [req_id for req_id in entry.ids if ids.get(req_id) is entry]
@@ -322,7 +322,7 @@ class Window:
 
     def put_back(self, entry: DedupEntry, own: list[str], forgotten: dict[str, int]) -> None:
         """Undo the latest `forget_oldest`, before which `oldest` returned these values."""
-        self.answers.appendleft(entry)
+        self.entries.appendleft(entry)
         self.count += entry.count
         if isinstance(entry, RangeEntry):
             self.ranges.setdefault(entry.name, []).insert(0, entry)
@@ -335,7 +335,7 @@ class Window:
             entry = entry.with_ids()
         if isinstance(entry, ListEntry):
             self.ids.update(dict.fromkeys(entry.ids, entry))
-        self.answers.append(entry)
+        self.entries.append(entry)
         self.count += entry.count
 
     def _add_range(self, entry: RangeEntry) -> bool:
@@ -384,7 +384,7 @@ class WindowOwner(Protocol):
 
     Attributes:
         agent_id: Its name.
-        window: Its dedup window; None before its first answer.
+        window: Its dedup window; None before its first entry.
     """
 
     agent_id: str
@@ -412,7 +412,7 @@ class DedupWindows:
 
     def load(self, agent_id: str, window: Window) -> None:
         """Add a window that is used later than those before; its ids are counted already."""
-        self._number(window.answers[-1])
+        self._number(window.entries[-1])
         self.recency[agent_id] = window
 
     def _number(self, entry: DedupEntry) -> None:
@@ -441,7 +441,7 @@ class DedupWindows:
         )
         try:
             self.recency.move_to_end(agent.agent_id)
-        except KeyError:  # its first answer, or its first since it was forgotten
+        except KeyError:  # its first entry, or its first since it was forgotten
             self.recency[agent.agent_id] = window
         if self.count > limits.dedup_entries_max:
             self._evict(limits)
@@ -474,11 +474,11 @@ class DedupWindows:
                 ranges.append(entry)
                 if len(ranges) == DEQUE_LENGTH_MIN:
                     window.ranges[name] = deque(ranges)
-            answers = window.answers
-            answers.append(entry)
+            entries = window.entries
+            entries.append(entry)
             window.count += 1
             self.count += 1
-            if window.count > ids_max or answers[0].now_ns < oldest_ns:
+            if window.count > ids_max or entries[0].now_ns < oldest_ns:
                 note = None
                 if undo is not None:
                     note = partial(self._note_eviction, undo, agent.agent_id)
@@ -506,13 +506,13 @@ class DedupWindows:
         """
         while self.count > limits.dedup_entries_max:
             agent_id, window = next(iter(self.recency.items()))
-            if len(self.recency) == 1 and len(window.answers) == 1:
+            if len(self.recency) == 1 and len(window.entries) == 1:
                 return
             before, undo = window.count, self.undo
             note = None if undo is None else partial(self._note_eviction, undo, agent_id)
             window.forget_oldest(limits.window_sequences_max, note)
             self.count -= before - window.count
-            if not window.answers:
+            if not window.entries:
                 del self.recency[agent_id]
 
     # undo
@@ -539,7 +539,7 @@ class DedupWindows:
         window = agent.window
         assert window is not None, "it remembers what is undone"
         self.count -= window.take_back(superseded)
-        if window.answers:
+        if window.entries:
             self._displaced[agent.agent_id] = window
         else:
             self.recency.pop(agent.agent_id, None)
@@ -563,7 +563,7 @@ class DedupWindows:
     def _put_back_window(self, agent_id: str, window: Window) -> None:
         """Undo `remove`."""
         self.count += window.count
-        if window.answers:
+        if window.entries:
             self._displace(agent_id, window)
 
     def _displace(self, agent_id: str, window: Window) -> None:

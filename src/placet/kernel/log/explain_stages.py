@@ -124,11 +124,11 @@ def _compare_dedup(past: Verifier, _: BatchRecord, batch: CheckedBatch) -> Itera
             "answered_before": [],
         }
         if window is not None:
-            answers = {req_id: window.find(req_id) for req_id in ids}
+            entries = {req_id: window.find(req_id) for req_id in ids}
             compared["answered_before"] = [
-                {"req_id": i, "codes": [] if answer.detail == PLAIN else _codes(answer)}
-                for i, answer in answers.items()
-                if answer is not None
+                {"req_id": i, "codes": [] if entry.detail == PLAIN else _codes(entry)}
+                for i, entry in entries.items()
+                if entry is not None
             ]
         yield compared
 

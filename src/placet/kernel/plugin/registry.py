@@ -235,9 +235,9 @@ class Registry:
 
         def guarded_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
             since = draft.writes_count
-            answer = rule(draft, intent)
+            returned = rule(draft, intent)
             self.require_own_writes(domain, draft, since)
-            return answer
+            return returned
 
         return guarded_rule
 

@@ -128,12 +128,12 @@ class Draft:
         "_work_max",
         "agent_id",
         "agents",
-        "answers",
         "checks",
         "effects",
         "has_more",
         "normalized",
         "notices",
+        "outputs",
         "reads_moment",
         "state",
         "work",
@@ -170,7 +170,7 @@ class Draft:
         self.effects: list[tuple[int, str, dict[str, Json], str]] = []
         self.normalized: dict[int, dict[str, Json]] | None = None
         self.notices: dict[int, tuple[Notice, ...]] | None = None
-        self.answers: dict[int, Json] | None = None
+        self.outputs: dict[int, Json] | None = None
         self.work = 0
         self.has_more = False
         self._batch: Sized | None = None
@@ -547,9 +547,9 @@ class Draft:
             TypeError, ValueError: The value is not plain JSON, or has a number that is not finite.
         """
         self.has_more = True
-        if self.answers is None:
-            self.answers = {}
-        self.answers[self._position] = freeze(value, list)
+        if self.outputs is None:
+            self.outputs = {}
+        self.outputs[self._position] = freeze(value, list)
 
     def warn(self, code: str, message: str, *, at: str = "") -> None:
         """Add a notice for the submitter; the intent passes.

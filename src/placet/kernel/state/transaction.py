@@ -109,7 +109,7 @@ class Transaction(Draft):
             self._undo_agents(0)
         if self.checks:
             self.checks = []
-        self.normalized = self.notices = self.answers = self._draws = None
+        self.normalized = self.notices = self.outputs = self._draws = None
         self.reads_moment = False
 
     @contextmanager

@@ -3,7 +3,7 @@
 The loop asks, for each batch of one intent, whether every stage passes it without a closer look,
 with the objects of its agent and kind in hand. If a stage does not, the batch takes the ordinary
 stages (`kernel/decide/batches.py`), which give the reason. `placet.testing` holds both to the
-same answers.
+same verdicts.
 """
 
 from collections.abc import Callable, Iterable
@@ -92,7 +92,7 @@ class SingleDecision:
         context, recorder, ordinary = self._context, self._recorder, self._ordinary
         recorder.effects, recorder.unpaid = ordinary.effects, ordinary.unpaid
         recorder.agents, recorder.removed = ordinary.agents, ordinary.removed
-        draft, decide_plain = context.draft, self._plain_decision()
+        draft, decide_plain = context.transaction, self._plain_decision()
         try:
             for entry in entries:
                 if isinstance(entry, CheckedBatch):
@@ -117,7 +117,7 @@ class SingleDecision:
         It is called a thousand times a tick, so its objects are looked up once a group.
         """
         context, recorder, size = self._context, self._recorder, self._size
-        ledger, draft, now_ns = context.ledger, context.draft, context.now_ns
+        ledger, draft, now_ns = context.ledger, context.transaction, context.now_ns
         agents, policy, dedup = ledger.agents, ledger.policy, ledger.dedup
         ordinals = ledger.ordinals
         limits, lag_max = policy.limits, policy.staleness_threshold
@@ -162,14 +162,14 @@ class SingleDecision:
             size.bytes = len(part)
             draft.open_single(size, seq + 1, agent_id)
             try:
-                answer = rule(draft, intent)
+                returned = rule(draft, intent)
             except INTERRUPTS:
                 draft.undo()
                 raise
             except BaseException as error:  # noqa: BLE001  # the rule boundary
                 return self._refuse(single, None, error)
-            if answer is not None:
-                return self._refuse(single, answer, None)
+            if returned is not None:
+                return self._refuse(single, returned, None)
             writes = draft.plain_writes()
             if writes is None or has_whole_checks:
                 return self._check_and_admit(single, charges)
@@ -220,24 +220,26 @@ class SingleDecision:
     def _decide_closely(self, single: SingleBatch) -> Verdict:
         return decide_batch(checked_of(single), self._context, self._rules, self._recorder)
 
-    def _refuse(self, single: SingleBatch, answer: object, error: BaseException | None) -> Verdict:
+    def _refuse(
+        self, single: SingleBatch, returned: object, error: BaseException | None
+    ) -> Verdict:
         """Refuse a batch by what its rule returned or raised."""
         batch = self._resumed(single)
         try:
-            refusal = self._rules.refusal_of(batch, answer, error, self._context)
+            refusal = self._rules.refusal_of(batch, returned, error, self._context)
         finally:  # an exception that the kernel's caller wants
-            self._context.draft.undo()
+            self._context.transaction.undo()
         return self._recorder.refuse(batch, [refusal])
 
     def _refuse_unrecordable(self, single: SingleBatch, error: BaseException) -> Verdict:
         """Refuse a batch whose rule made a value that no record can hold."""
         batch = self._resumed(single)
-        self._context.draft.undo()
+        self._context.transaction.undo()
         return refuse_fault(batch, PluginError(RECORDING, error), self._rules, self._recorder)
 
     def _check_and_admit(self, single: SingleBatch, charges: Charges) -> Verdict:
         """Admit a batch whose rule did more than one put, unless a check of the whole fails."""
-        batch, context, draft = self._resumed(single), self._context, self._context.draft
+        batch, context, draft = self._resumed(single), self._context, self._context.transaction
         try:
             refusals = None
             if context.registry.has_whole_checks or draft.work or draft.effects or draft.checks:
@@ -256,5 +258,5 @@ class SingleDecision:
     def _resumed(self, single: SingleBatch) -> CheckedBatch:
         """Build the checked batch of a single batch whose rule has run."""
         batch = checked_of(single)
-        self._context.draft.resume(batch)
+        self._context.transaction.resume(batch)
         return batch
