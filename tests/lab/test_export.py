@@ -440,8 +440,7 @@ def test_missing_pyarrow_names_the_extra(town_log, tmp_path, monkeypatch):
 
 def test_memory_of_an_export_does_not_grow_with_the_log(tmp_path):
     """Rows in memory are bounded by a batch of each table, counted rather than measured."""
-    from placet.tables import arrow
-    from placet.tables import export as export_module
+    from placet.tables import arrow, plan
 
     largest = []
     whole = arrow.BatchBuilder.take
@@ -453,7 +452,7 @@ def test_memory_of_an_export_does_not_grow_with_the_log(tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrow, "BATCH_ROWS", 50)
-        patch.setattr(export_module, "BatchBuilder", Watched)
+        patch.setattr(plan, "BatchBuilder", Watched)
         run_town(tmp_path / "town.db", ticks=6)
         report = exported(tmp_path / "town.db", tmp_path / "out")
     assert report.rows["intents"] > 100

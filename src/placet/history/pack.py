@@ -10,6 +10,7 @@ from pathlib import Path
 
 from placet.actors.ports import EventLog
 from placet.history.position import Position, cut_at
+from placet.history.reader import oldest_snapshot
 from placet.history.verify_log import Verification, verify_log
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.log import snapshot as snapshots
@@ -24,8 +25,7 @@ from placet.schemas.log.record import LogStart
 from placet.schemas.log.snapshot import Snapshot, encode_snapshot
 from placet.stores.files import write_whole
 from placet.stores.pack import PackEventLog
-from placet.stores.snapshots.files import snapshots_of
-from placet.stores.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
+from placet.stores.snapshots.recovery import decode, recover
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,23 +158,14 @@ def _beginning(log: EventLog, from_seq: int | None) -> tuple[LogStart, Snapshot 
     """
     start = log.start()
     if from_seq is None:
-        return start, _oldest(log, start) if start.record else None
+        return start, oldest_snapshot(log) if start.record else None
     # A record is packed as a whole: a pack from inside a group of batches begins before the group.
     past = recover(log, to_record=cut_at(log, Position(seq=from_seq)).records).past
     last = past.journal.count - 1
     if last <= start.record:
-        return start, _oldest(log, start) if start.record else None
+        return start, oldest_snapshot(log) if start.record else None
     record = decode(next(log.read(last))[1], last)
     return LogStart(last, record.seq - seqs_of(record)), snapshots.take(past)
-
-
-def _oldest(log: EventLog, start: LogStart) -> Snapshot:
-    files = snapshots_of(log)
-    skipped: list[str] = []
-    trusted = [] if files is None else trusted_snapshots(log, files, skipped=skipped)
-    if not trusted:
-        raise no_beginning(log, start, skipped)
-    return trusted[-1][1]
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -178,6 +178,34 @@ def fold(log: EventLog, to_seq: int | None = None) -> Replayer:
     return past
 
 
+def oldest_snapshot(log: EventLog) -> Snapshot:
+    """Return the oldest snapshot of a compacted log, before which its state is not known.
+
+    Raises:
+        StoreError: The log cannot be read, or no snapshot of it is valid.
+    """
+    skipped: list[str] = []
+    trusted = _snapshots(log, skipped)
+    if not trusted:
+        raise no_beginning(log, log.start(), skipped)
+    return trusted[-1][1]
+
+
+def beginning_of(log: EventLog) -> LogStart:
+    """Return the first position of a log at which the state is known: its oldest snapshot.
+
+    (0, 0) of a log that was not compacted.
+
+    Raises:
+        StoreError: The log cannot be read, or was compacted and has no valid snapshot.
+    """
+    start = log.start()
+    if not start.record:
+        return start
+    oldest = oldest_snapshot(log)
+    return LogStart(oldest.records, oldest.seq)
+
+
 def config_of(log: EventLog) -> KernelConfig | None:
     """Return the kernel configuration with which a log continues; None if the log is empty.
 

@@ -17,13 +17,13 @@ from placet.actors.ports import EventLog
 from placet.history.bisect import FirstDifference, bisect
 from placet.history.diff import Request, Requests, differences_of, entities_of, requests_from
 from placet.history.reader import fold
-from placet.lab.html import table_html
 from placet.lab.stores import Store, log_of
 from placet.plugins.domains import remake
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.printable import printable_html
 from placet.stores.snapshots.recovery import recover
+from placet.tables.table import html_rows
 
 
 @dataclass(slots=True)
@@ -184,7 +184,7 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
-        tables = (table_html(name, rows) for name, rows in self.tables().items())
+        tables = (html_rows(name, rows) for name, rows in self.tables().items())
         return f"<p>{printable_html(repr(self))}</p>{''.join(tables)}"
 
 

@@ -21,6 +21,7 @@ from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import WorldState
 from placet.schemas.errors import PlacetError
 from placet.schemas.event import Event
+from placet.schemas.html_table import html_table
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import record_as_dict, record_type
@@ -59,14 +60,9 @@ class PastWorld:
         return f"<PastWorld at seq {self.seq}, {self.sim_time} s: {self.state!r}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{printable_html(name)}</td><td>{len(rows)}</td></tr>"
-            for name, rows in self.state.items()
-        )
-        return (
-            f"<table><caption>world at seq {self.seq}, {self.sim_time} s</caption><thead><tr>"
-            f"<th>collection</th><th>entities</th></tr></thead><tbody>{rows}</tbody></table>"
-        )
+        rows = ((name, len(rows)) for name, rows in self.state.items())
+        caption = f"world at seq {self.seq}, {self.sim_time} s"
+        return html_table(caption, ("collection", "entities"), rows)
 
 
 @explain_keywords

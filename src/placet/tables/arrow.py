@@ -193,11 +193,14 @@ class BatchBuilder:
                 values.append(value)
         self._cells.append(cells)
 
-    def take(self) -> "pa.RecordBatch | None":
-        """Return the rows added since the last call; None if there are none."""
+    @property
+    def has_rows(self) -> bool:
+        """Return whether rows were added since the last `take`."""
+        return bool(self._cells)
+
+    def take(self) -> "pa.RecordBatch":
+        """Return the rows added since the last call, at least one."""
         count = len(self._cells)
-        if not count:
-            return None
         columns: list[list[Json]] = [list(cells) for cells in zip(*self._cells, strict=True)]
         for places, values in self._open.values():
             column: list[Json] = [None] * count

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from placet.actors.ports import EventLog
+from placet.history.reader import beginning_of
 from placet.kernel.gate import FINAL_STAGES
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Ledger
@@ -50,7 +51,6 @@ from placet.tables.arrow import pyarrow
 from placet.tables.definitions import Column
 from placet.tables.parts import FIXED, CollectedTable, CollectError, PartFolder, read_collected
 from placet.tables.table import Table, Tables
-from placet.tables.walk import beginning_of
 
 WorldFunction = Callable[[WorldState], object]
 

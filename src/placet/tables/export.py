@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from placet.actors.ports import EventLog
 from placet.schemas.printable import escaped_json
 from placet.stores.files import write_whole
-from placet.tables.arrow import BatchBuilder, TableSchema, pyarrow
+from placet.tables.arrow import TableSchema, pyarrow
 from placet.tables.definitions import DEFINITIONS, INTENTS, REFUSALS
 from placet.tables.files import (
     FORMATS,
@@ -22,7 +22,6 @@ from placet.tables.files import (
     written_whole,
 )
 from placet.tables.plan import TableOptions, TablePlan
-from placet.tables.rows import Row
 
 if TYPE_CHECKING:
     from placet.schemas.codec import Json
@@ -119,35 +118,15 @@ def _write(
 ) -> dict[str, int]:
     """Write all tables in one pass over the log, and return the number of rows of each."""
     with ExitStack() as stack:
-        sinks = {}
+        files = {}
         for name, schema in plan.schemas.items():
-            sinks[name] = _Sink(make(paths[name], schema), schema)
-            stack.callback(sinks[name].file.close)
-        for name, row in plan.rows():
-            sinks[name].add(row)
-        for sink in sinks.values():
-            sink.flush()
-        return {name: sink.count for name, sink in sinks.items()}
-
-
-class _Sink:
-    """One table that is being written."""
-
-    def __init__(self, file: TableFile, schema: TableSchema) -> None:
-        self.file = file
-        self.count = 0
-        self._builder = BatchBuilder(schema)
-
-    def add(self, row: Row) -> None:
-        self._builder.add(row)
-        self.count += 1
-        if self._builder.is_full:
-            self.flush()
-
-    def flush(self) -> None:
-        batch = self._builder.take()
-        if batch is not None:
-            self.file.write(batch)
+            files[name] = make(paths[name], schema)
+            stack.callback(files[name].close)
+        counts = dict.fromkeys(files, 0)
+        for name, batch in plan.batches():
+            files[name].write(batch)
+            counts[name] += batch.num_rows
+        return counts
 
 
 def _write_schema(

@@ -6,9 +6,10 @@ every value in the log: a first pass over it, never its first batch. So no later
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from placet.actors.ports import EventLog
+from placet.history.reader import beginning_of
 from placet.history.selection import Selection, require_named
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rules_version import rules_in
@@ -24,11 +25,14 @@ from placet.schemas.log.record import (
     RulesChanged,
 )
 from placet.schemas.name_suggestions import nearest
-from placet.tables.arrow import TableSchema
+from placet.tables.arrow import BatchBuilder, TableSchema
 from placet.tables.column_types import ColumnType
 from placet.tables.definitions import DEFINITIONS, Column
 from placet.tables.rows import ROW_MAKERS, Row
-from placet.tables.walk import Walk, beginning_of
+from placet.tables.walk import Walk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMAT: Final = "1"
 """Version of the tables' layout."""
@@ -119,6 +123,18 @@ class TablePlan:
         for name, maker in makers:
             for row in maker.last_rows():
                 yield name, row
+
+    def batches(self) -> "Iterator[tuple[str, pa.RecordBatch]]":
+        """Yield the rows of every table in Arrow batches, `(table, batch)`, in one pass."""
+        builders = {name: BatchBuilder(schema) for name, schema in self.schemas.items()}
+        for name, row in self.rows():
+            builder = builders[name]
+            builder.add(row)
+            if builder.is_full:
+                yield name, builder.take()
+        for name, builder in builders.items():
+            if builder.has_rows:
+                yield name, builder.take()
 
     def _records(self, before: int) -> Iterator[Record]:
         walk, reported = self._walk, 0

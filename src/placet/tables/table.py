@@ -1,12 +1,13 @@
 """Tables in memory: rows of a log as Python values, and as Arrow, pandas and polars tables."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from placet.schemas.codec import Json, to_json
-from placet.schemas.printable import printable, printable_html
-from placet.tables.arrow import BatchBuilder, canonical_rows, pyarrow
+from placet.schemas.html_table import html_table
+from placet.schemas.printable import printable
+from placet.tables.arrow import canonical_rows, pyarrow
 from placet.tables.column_types import JSON
 from placet.tables.definitions import DEFINITIONS
 from placet.tables.plan import TablePlan
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS_SHOWN: Final = 10
-_CELL_CHARACTERS_MAX: Final = 60
 _COLUMNS_SHOWN: Final = 16
 
 
@@ -84,7 +84,11 @@ class Table:
         return printable(f"<Table {self.name}: {len(self)} rows, {len(self.columns)} columns>")
 
     def _repr_html_(self) -> str:
-        return html_table(self.name, self.columns, self.arrow.slice(0, _ROWS_SHOWN), len(self))
+        shown = self.columns[:_COLUMNS_SHOWN]
+        left = len(self.columns) - len(shown)
+        more = f", {left} more columns" if left else ""
+        head = self.arrow.slice(0, _ROWS_SHOWN).select(shown).to_pylist()
+        return html_rows(f"{self.name}: {len(self)} rows{more}", head)
 
 
 class Tables(Mapping[str, Table]):
@@ -112,25 +116,21 @@ class Tables(Mapping[str, Table]):
 
     def _repr_html_(self) -> str:
         rows = [(name, str(len(table)), ", ".join(table.columns)) for name, table in self.items()]
-        return _html("tables", ("table", "rows", "columns"), rows, "")
+        return html_table("tables", ("table", "rows", "columns"), rows)
 
 
 def read_tables(plan: TablePlan) -> Tables:
     """Return the tables of a plan in memory, in one pass over the log."""
-    builders = {name: BatchBuilder(schema) for name, schema in plan.schemas.items()}
-    batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in builders}
-    for name, row in plan.rows():
-        builders[name].add(row)
-        if builders[name].is_full:
-            batches[name].append(builders[name].take())
-    tables = {}
-    for name, builder in builders.items():
-        last = builder.take()
-        if last is not None:
-            batches[name].append(last)
-        schema = plan.schemas[name].arrow()
-        tables[name] = Table(name, pyarrow().Table.from_batches(batches[name], schema))
-    return Tables(tables)
+    batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in plan.schemas}
+    for name, batch in plan.batches():
+        batches[name].append(batch)
+    from_batches = pyarrow().Table.from_batches
+    return Tables(
+        {
+            name: Table(name, from_batches(batches[name], schema.arrow()))
+            for name, schema in plan.schemas.items()
+        }
+    )
 
 
 class Rows:
@@ -185,36 +185,19 @@ class Rows:
 
     def _repr_html_(self) -> str:
         first = list(islice(self, _ROWS_SHOWN))
-        columns = list(first[0]) if first else []
-        rows = [[_shown(value) for value in row.values()] for row in first]
-        return _html(self.name, columns, rows, f"the first {len(rows)} rows")
+        return html_rows(f"{self.name}: the first {len(first)} rows", first)
 
 
-def html_table(title: str, columns: list[str], head: "pa.Table", count: int) -> str:
-    """Return the first rows of an Arrow table as an HTML table."""
-    shown = columns[:_COLUMNS_SHOWN]
-    rows = [[_shown(row[name]) for name in shown] for row in head.to_pylist()]
-    more = f", {len(columns) - len(shown)} more columns" if len(columns) > len(shown) else ""
-    return _html(title, shown, rows, f"{count} rows{more}")
-
-
-def _html(title: str, columns: Any, rows: Any, note: str) -> str:  # noqa: ANN401  # sequences
-    head = "".join(f"<th>{printable_html(name)}</th>" for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{printable_html(cell)}</td>" for cell in row) + "</tr>"
-        for row in rows
-    )
-    caption = f"{printable_html(title)}: {printable_html(note)}" if note else printable_html(title)
-    return (
-        f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
-    )
+def html_rows(caption: str, rows: Sequence[Mapping[str, Json]]) -> str:
+    """Return the first rows of a table as HTML, for a notebook; all have the keys of the first."""
+    cells = (map(_shown, row.values()) for row in rows)
+    return html_table(caption, list(rows[0]) if rows else (), map(list, cells))
 
 
 def _shown(value: Json) -> str:
-    text = value if isinstance(value, str) else to_json(value).decode()
-    short = len(text) <= _CELL_CHARACTERS_MAX
-    return text if short else f"{text[: _CELL_CHARACTERS_MAX - 1]}…"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else "" if value is None else to_json(value).decode()
 
 
 def _is_json(type_: "pa.DataType") -> bool:

@@ -7,6 +7,7 @@ process writes read the same records.
 from collections.abc import Iterator, Mapping
 
 from placet.actors.ports import EventLog
+from placet.history.reader import beginning_of
 from placet.history.selection import Selection, first_seq
 from placet.history.timeline.fold import Collections, apply_changes, plain_collections
 from placet.schemas.codec import Json
@@ -16,13 +17,11 @@ from placet.schemas.log.record import (
     Changes,
     EntityChange,
     Header,
-    LogStart,
     Record,
     RulesChanged,
     Tick,
 )
-from placet.stores.snapshots.files import snapshots_of
-from placet.stores.snapshots.recovery import decode, no_beginning, recover, trusted_places
+from placet.stores.snapshots.recovery import decode, recover
 
 
 class Walk:
@@ -112,22 +111,3 @@ class Walk:
         self.tick = past.ledger.tick
         if self.needs_fold:
             self.fold = plain_collections(past.state)
-
-
-def beginning_of(log: EventLog) -> LogStart:
-    """Return the first position of a log at which the state is known: its oldest snapshot.
-
-    (0, 0) of a log that was not compacted.
-
-    Raises:
-        StoreError: The log cannot be read, or was compacted and has no valid snapshot.
-    """
-    start = log.start()
-    if not start.record:
-        return start
-    files = snapshots_of(log)
-    places = [] if files is None else trusted_places(log, files)
-    if not places:
-        raise no_beginning(log, start, [])
-    oldest = places[-1]
-    return LogStart(oldest.records, oldest.seq)

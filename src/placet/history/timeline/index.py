@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from placet.actors.ports import EventLog
+from placet.history.reader import oldest_snapshot
 from placet.history.timeline.fold import PlayedAgent, PlayedState, plain_collections
 from placet.history.timeline.frames import (
     FrameFiles,
@@ -40,8 +41,7 @@ from placet.schemas.log.record import (
 )
 from placet.schemas.log.snapshot import Snapshot
 from placet.stores.append_rules import OvertakenError
-from placet.stores.snapshots.files import snapshots_of
-from placet.stores.snapshots.recovery import decode, read_on, trusted_snapshots
+from placet.stores.snapshots.recovery import decode, read_on
 
 BAR_SEQS: Final = 32
 """Seqs of one bar of the finest histogram."""
@@ -273,7 +273,7 @@ class Index:
         if has_files and self._files is not None and self._take_kept(self._files, start):
             return
         if start.record:
-            self._begin_at_snapshot(start)
+            self._begin_at_snapshot()
         self._append_frame(is_first=True)
 
     def _take_kept(self, files: FrameFiles, start: LogStart) -> bool:
@@ -319,17 +319,8 @@ class Index:
         self.record, self.seq, self.now_ns = last.record, last.seq, last.now_ns
         self.first_batch, self._chain = last.first_batch, last.chain
 
-    def _begin_at_snapshot(self, start: LogStart) -> None:
-        files = snapshots_of(self._log)
-        trusted = [] if files is None else trusted_snapshots(self._log, files, skipped=[])
-        if not trusted:
-            raise StoreError(
-                f"{self._log.url} was compacted up to seq {start.seq}, and no snapshot of it is "
-                "valid, so it has no state to begin from; restore the folder of snapshots from a "
-                "copy",
-                store=self._log.url,
-            )
-        _, snapshot = trusted[-1]
+    def _begin_at_snapshot(self) -> None:
+        snapshot = oldest_snapshot(self._log)
         self._state = state_in(snapshot)
         self.record, self.seq, self.now_ns = snapshot.records, snapshot.seq, snapshot.now_ns
         self.start, self._chain = LogStart(snapshot.records, snapshot.seq), snapshot.chain

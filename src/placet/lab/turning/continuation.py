@@ -14,7 +14,7 @@ import msgspec
 
 from placet.actors.observation.viewer import Viewer
 from placet.actors.ports import EventLog
-from placet.history.reader import config_from
+from placet.history.reader import beginning_of, config_from
 from placet.kernel.commit.commit import RecordSink
 from placet.kernel.kernel import Kernel
 from placet.kernel.log import snapshot as snapshots
@@ -41,7 +41,6 @@ from placet.stores.snapshots.recovery import (
     trusted_snapshots,
 )
 from placet.sweeps.errors import LabError
-from placet.tables.walk import beginning_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from placet.history.reader import fold
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rules_version import rules_in
 from placet.kernel.state.tree import WorldState
-from placet.lab.html import table_html
 from placet.lab.intervals import wilson
 from placet.lab.stores import Store, log_of, require_unwritten
 from placet.lab.turning.blame import Blame, Tipping, find_causes
@@ -45,6 +44,7 @@ from placet.schemas.keywords import explain_keywords
 from placet.schemas.printable import printable_html
 from placet.sweeps.errors import LabError
 from placet.sweeps.outcome import Outcome, decided, find_outcome, name_of
+from placet.tables.table import html_rows
 
 EVERY: Final = 10
 SEEDS: Final = 30
@@ -163,7 +163,7 @@ class TurningPoint:
         )
 
     def _repr_html_(self) -> str:
-        return f"{table_html(f'P({self.outcome})', self.rows())}<p>{printable_html(str(self))}</p>"
+        return f"{html_rows(f'P({self.outcome})', self.rows())}<p>{printable_html(str(self))}</p>"
 
 
 @explain_keywords
