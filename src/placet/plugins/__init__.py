@@ -1,1 +1,1 @@
-"""Plug-ins by the entry points of installed distributions: domains, commands, routes, sentences."""
+"""Plug-ins, found by the entry points of installed distributions."""

@@ -1,6 +1,6 @@
 """Scripted policies: the interface between a scenario and its agents.
 
-A policy is one of these, or the name of one, as `module:attribute` or of a bundled one:
+A policy is one of these, or the name of one: bundled, installed, or `module:attribute`:
 
     def walk(view): ...                       # intents may leave out all but kind and payload
     def walk(view, intent): ...               # intent("Move", to=[1, 0]) builds one
@@ -17,11 +17,10 @@ from inspect import Parameter, iscoroutinefunction, signature
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
-from placet.plugins.domains import import_from_here
+from placet.plugins.entry_points import POLICIES, load_named
 from placet.scenarios.values import AgentCohort, Member, ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
-from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.view import View
 
 
@@ -84,25 +83,14 @@ BUNDLED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def find_policy(name: str) -> PolicyFactory:
-    """Return a bundled policy by name, or any other as `module:attribute`.
+    """Return a policy by name: a bundled one, an installed one, or `module:attribute`.
+
+    Installed policies are found by the entry points `placet.policies`.
 
     Raises:
         LookupError: The policy does not exist, or its module cannot be imported.
     """
-    path = BUNDLED.get(name, name)
-    module_name, colon, attribute = path.partition(":")
-    if not colon:
-        hint = did_you_mean(name, BUNDLED)
-        raise LookupError(f"there is no policy {name!r}; {hint}; your own is module:attribute")
-    try:
-        module = import_from_here(module_name)
-    except ImportError as error:
-        raise LookupError(f"policy {name!r} cannot be imported: {error}") from error
-    policy = getattr(module, attribute, None)
-    if not callable(policy):
-        hint = did_you_mean(attribute, [key for key in dir(module) if not key.startswith("_")])
-        raise LookupError(f"policy {name!r}: {module_name} has no callable {attribute!r}; {hint}")
-    return factory_of(policy)
+    return factory_of(load_named(POLICIES, name, "policy", BUNDLED))
 
 
 def policies_of(source: str, cohorts: Mapping[str, AgentCohort]) -> dict[str, PolicyFactory]:

@@ -1,7 +1,9 @@
-"""Property tests that every domain must pass, for authors of domains. Needs the extra `testing`.
+"""Property tests of domains and contract suites of ports, for authors. Needs the extra `testing`.
 
     from placet.testing import domain_property_tests
     TestGarden = domain_property_tests(Garden)        # in a test file; pytest collects it
+
+`placet.testing.contracts` has the suites of policies, executors and stores.
 
 The package observes the kernel from outside. It imports the layers below, no other package imports
 it, and hypothesis is loaded with it only. A property is a function of a domain's factory and of one

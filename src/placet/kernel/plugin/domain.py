@@ -280,7 +280,7 @@ class EffectHandler:
     """The executor of one kind of effect, with its retry settings.
 
     Attributes:
-        handler: Runs one effect and returns its output; it runs in a thread.
+        handler: Runs one effect and returns its output; a plain function runs in a thread.
         delivery: Retry class of the effect: `at_most_once` is never repeated, the others may be.
         on_in_doubt: Finds out the outcome of an effect whose attempt was cut off.
         attempts_max: Number of failed attempts after which the effect is given up; None for the
@@ -308,10 +308,11 @@ class Domain(Protocol):
         kinds: Kinds that agents may propose.
         guide: Instructions for a planner, in a few sentences.
         commands: Sentences that stand for intents.
-        executors: Factory of the executors of its effects, as `module:function`: called with the
-            domain when a world is opened, it returns an `EffectHandler` for each kind of effect,
-            or None for a kind that cannot run here. Empty: the program that opens the world
-            registers them. By name, because a domain imports nothing impure.
+        executors: Factory of the executors of its effects, as `module:function` or by an entry
+            point of `placet.executors`: called with the domain when a world is opened, it returns
+            an `EffectHandler` for each kind of effect, or None for a kind that cannot run here.
+            Empty: the program that opens the world registers them. By name, because a domain
+            imports nothing impure.
         sight: Visibility policy composed from `placet.kernel.visibility`: then only observers
             near a change are asked. None: `may_see` and `hidden_fields` decide.
         hides: Collections of which its own `may_see` or `hidden_fields` may hide an entity or a

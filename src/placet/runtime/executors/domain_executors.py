@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from placet.kernel.plugin.domain import Domain, EffectHandler
-from placet.plugins.domains import import_from_here
+from placet.plugins.entry_points import EXECUTORS, load_named
 from placet.schemas.errors import PlacetError, describe_error
 from placet.schemas.json_value import format_value
 
@@ -21,47 +21,39 @@ def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, EffectHandle
     decides whether a fork acts on the outside world, with `SimulatedHandler` or `LiveHandler`.
 
     Args:
-        domain: Names the function that makes the handlers, as `module:function`.
+        domain: Names the function that makes the handlers: by an entry point of
+            `placet.executors`, or as `module:function`.
         is_fork: The world was forked from another.
 
     Raises:
         ExecutorNotFound: The function cannot be imported, raises, or does not return a mapping.
         PlacetError: Raised by the function itself if it cannot run on this machine.
     """
-    module_name, _, name = domain.executors.partition(":")
+    where = f"the executors of {domain.name!r}"
     try:
-        make = getattr(import_from_here(module_name), name, None)
-    except ImportError as error:
-        raise ExecutorNotFound(f"the executors of {domain.name!r}: {error}") from error
+        make = load_named(EXECUTORS, domain.executors, "function of executors")
+    except LookupError as error:
+        raise ExecutorNotFound(f"{where}: {error.args[0]}") from error
     try:
-        handlers = make(domain) if callable(make) else None
+        handlers = make(domain)
     except PlacetError:
         raise
     except Exception as error:
         raise ExecutorNotFound(
-            f"the executors of {domain.name!r}: {name} raised {describe_error(error)}"
+            f"{where}: {domain.executors} raised {describe_error(error)}"
         ) from error
     if not isinstance(handlers, Mapping):
         raise ExecutorNotFound(
-            f"the executors of {domain.name!r} must be a function that returns an EffectHandler "
-            f"for each kind of effect, got {_found(domain.executors, make, handlers)}"
+            f"{where} must be a function that returns an EffectHandler for each kind of effect, "
+            f"got {domain.executors!r}, which returned {format_value(handlers)}"
         )
     for kind, handler in handlers.items():
         if not isinstance(handler, EffectHandler | None):
             raise ExecutorNotFound(
-                f"the executors of {domain.name!r}: the value of {kind!r} must be "
-                f"EffectHandler(handler=..., delivery=...) or None, got {format_value(handler)}"
+                f"{where}: the value of {kind!r} must be EffectHandler(handler=..., delivery=...) "
+                f"or None, got {format_value(handler)}"
             )
     return {
         kind: None if is_fork and handler is not None and handler.delivery != "pure" else handler
         for kind, handler in handlers.items()
     }
-
-
-def _found(spec: str, make: object, handlers: object) -> str:
-    """Describe an `executors` of a domain that is no function which returns a mapping."""
-    if make is None:
-        return f"{spec!r}, which does not exist"
-    if not callable(make):
-        return f"{spec!r}, which is no function"
-    return f"{spec!r}, which returned {format_value(handlers)}"
