@@ -37,15 +37,29 @@ class QuotaSpec(TypedDict):
 
 
 class Quota(NamedTuple):
-    """A quota in integers (GCRA).
+    """A rate in integer nanoseconds, by the generic cell rate algorithm (GCRA).
+
+    A bucket is one integer, its theoretical arrival time (TAT). Quotas of the ledger count intents
+    in simulated time; the rate limiters of the ingress and of the server count in monotonic time.
 
     Attributes:
-        interval_ns: Nanoseconds of simulated time that one intent costs.
-        burst: Intents that may pass at once after a long pause.
+        interval_ns: Nanoseconds that one intent, byte or unit of work costs.
+        burst: Amount that may pass at once after a long pause.
+
+    Source: ITU-T I.371 (Generic Cell Rate Algorithm, virtual scheduling).
     """
 
     interval_ns: int
     burst: int
+
+    def charged(self, tat_ns: int, amount: int, now_ns: int) -> int:
+        """Return the TAT of a bucket after a charge: amount intervals past its TAT, or past now."""
+        begins_ns = tat_ns if tat_ns > now_ns else now_ns  # noqa: FURB136  # max() is another call
+        return begins_ns + amount * self.interval_ns
+
+    def over_ns(self, tat_ns: int, now_ns: int) -> int:
+        """Return the nanoseconds until a bucket is within its burst; at most 0 if it is now."""
+        return tat_ns - self.burst * self.interval_ns - now_ns
 
     @property
     def rate(self) -> float:

@@ -8,13 +8,14 @@ batches that it has queued at that time, which the queue bounds; over any longer
 rate. Only a world in real time has these rates: simulated time may run arbitrarily faster than the
 disk and the processor.
 
-Source: ITU-T I.371 (Generic Cell Rate Algorithm, virtual scheduling), with the test after the fact.
+The algorithm is that of a `Quota`, with the test after the fact.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterable
 
 from placet.kernel.commit.commit import Unpaid
+from placet.schemas.config import Quota
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode
 
@@ -38,32 +39,22 @@ class DebtMeter:
         tats: Theoretical arrival time of each agent that has a debt; the latest charged comes last.
     """
 
-    __slots__ = (
-        "_agents_max",
-        "_burst_ns",
-        "_interval_ns",
-        "_world_burst_ns",
-        "_world_interval_ns",
-        "_world_tat",
-        "tats",
-    )
+    __slots__ = ("_agents_max", "_rate", "_world_rate", "_world_tat", "tats")
 
     def __init__(
         self, rate: int, burst: int, world_rate: int, world_burst: int, agents_max: int
     ) -> None:
         # Rounded up, so that no rate is exceeded.
-        self._interval_ns = -(-SECOND_NS // rate)
-        self._burst_ns = burst * self._interval_ns
-        self._world_interval_ns = -(-SECOND_NS // world_rate)
-        self._world_burst_ns = world_burst * self._world_interval_ns
+        self._rate = Quota(-(-SECOND_NS // rate), burst)
+        self._world_rate = Quota(-(-SECOND_NS // world_rate), world_burst)
         self._agents_max = agents_max
         self._world_tat = 0
         self.tats: OrderedDict[str, int] = OrderedDict()
 
     def charge(self, agent_id: str, amount: int, now_ns: int) -> None:
         """Add an amount that an agent has used to its debt and to that of all agents."""
-        self._world_tat = max(self._world_tat, now_ns) + amount * self._world_interval_ns
-        self.tats[agent_id] = max(self.tats.get(agent_id, 0), now_ns) + amount * self._interval_ns
+        self._world_tat = self._world_rate.charged(self._world_tat, amount, now_ns)
+        self.tats[agent_id] = self._rate.charged(self.tats.get(agent_id, 0), amount, now_ns)
         self.tats.move_to_end(agent_id)
         if len(self.tats) > self._agents_max:
             self.tats.popitem(last=False)
@@ -76,10 +67,9 @@ class DebtMeter:
         if tat <= now_ns:
             del self.tats[agent_id]
             return 0
-        own_ns = tat - self._burst_ns - now_ns
         # The rate of all agents refuses an agent for as long as it has a debt at all.
-        world_ns = min(self._world_tat - self._world_burst_ns, tat) - now_ns
-        return max(0, own_ns, world_ns)
+        world_ns = min(self._world_rate.over_ns(self._world_tat, now_ns), tat - now_ns)
+        return max(0, self._rate.over_ns(tat, now_ns), world_ns)
 
 
 class Debts:

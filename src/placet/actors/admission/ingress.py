@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class SubmissionRates:
-    """A rate limiter of submissions per submitter, by the generic cell rate algorithm (GCRA).
+    """A rate limiter of submissions per submitter, by the algorithm of a `Quota`.
 
     Remembers the `ingress_submitters_max` submitters that submitted last, refused or not; a
     submitter that it forgets has its whole burst again.
@@ -82,7 +82,8 @@ class SubmissionRates:
                 return refusal
         tats = self.tats
         tat = tats.get(submitter, 0)
-        if tat < now_ns:  # noqa: PLR1730  # max() costs as much as all the rest
+        # `Quota.charged` and `over_ns`, inlined: a call for each batch costs as much as the rest.
+        if tat < now_ns:  # noqa: PLR1730
             tat = now_ns
         tat += self._interval_ns
         over_ns = tat - now_ns - self._burst_ns

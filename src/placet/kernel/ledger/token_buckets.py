@@ -1,11 +1,8 @@
 """The token buckets of the ledger: the charges of a batch, computed, and applied once it passes.
 
-GCRA in integer nanoseconds of simulated time. A bucket is one integer, its theoretical arrival time
-(TAT): n intents move it n intervals past the later of itself and now. Quotas of work are the same
-with units of work in the place of intents; a batch's work is charged to the agent of its first
-intent.
-
-Source: ITU-T I.371 (Generic Cell Rate Algorithm, virtual scheduling).
+Each bucket is a theoretical arrival time (TAT) in nanoseconds of simulated time (`Quota`). Quotas
+of work are the same with units of work in the place of intents; a batch's work is charged to the
+agent of its first intent.
 """
 
 from typing import Final, TypeAlias
@@ -49,7 +46,7 @@ def charges_on(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> Charges:
     # The world's bucket counts the whole batch once, whatever its agents and kinds.
     if settings.world_quota is not None:
         quota, count = settings.world_quota, len(batch)
-        tat_ns = max(ledger.world_tat, now_ns) + count * quota.interval_ns
+        tat_ns = quota.charged(ledger.world_tat, count, now_ns)
         charges.append((None, ALL_KINDS, None, quota, count, tat_ns))
     return tuple(charges)
 
@@ -64,7 +61,7 @@ def work_charges(batch: CheckedBatch, ledger: Ledger, units: int, now_ns: int) -
         charges.append(charge_of(agent, AGENT_WORK, None, quota, units, now_ns))
     if WORLD_WORK in quotas:
         quota = quotas[WORLD_WORK]
-        tat_ns = max(ledger.world_work_tat, now_ns) + units * quota.interval_ns
+        tat_ns = quota.charged(ledger.world_work_tat, units, now_ns)
         charges.append((None, WORLD_WORK, None, quota, units, tat_ns))
     return tuple(charges)
 
@@ -93,13 +90,15 @@ def charge_of(  # positional arguments: this is on the path of every batch
 ) -> Charge:
     """Return the charge of a number of intents, or units, to one bucket of an agent."""
     tat_ns = 0 if agent.tats is None else agent.tats.get(bucket, 0)
-    if tat_ns < now_ns:  # noqa: PLR1730  # max() would cost as much as the rest of the function
+    # `Quota.charged`, inlined: a call for each kind of a batch costs as much as the rest.
+    if tat_ns < now_ns:  # noqa: PLR1730
         tat_ns = now_ns
     return agent, bucket, kind, quota, count, tat_ns + count * quota[0]
 
 
 def is_exceeded(charge: Charge, now_ns: int) -> bool:
     """Return whether a charge leaves its bucket further ahead of now than its burst allows."""
+    # `Quota.over_ns`, inlined: this is asked about each single batch.
     _, _, _, (interval_ns, burst), _, tat_ns = charge
     return tat_ns - burst * interval_ns > now_ns
 
