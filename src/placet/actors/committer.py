@@ -103,17 +103,21 @@ class Committer:
         self._counters = counters
         self._in_flight_max = in_flight_max
         self._on_durable = on_durable
+        # Outputs in the order of their decision; empty once `failure` is set. Bounded, because the
+        # orchestrator waits in `room` before its next group while `is_full`.
         self._waiting: deque[CycleOutput] = deque()
-        self._waiting_bytes = 0
+        self._waiting_bytes = 0  # of the records in `_waiting`
+        # True iff a thread appends to the log: until it returns, nothing is written here.
         self._is_writing = False
         self._wake = anyio.Event()
         self._room = anyio.Event()
         self._limiter = anyio.CapacityLimiter(1)
         self.durable_seq = 0
         self.durable_records = 0
+        # `_tail` is the last durable record while that is not hashed; else `_head` is its hash.
         self._head = GENESIS
         self._tail: bytes | None = None
-        self.is_full = False
+        self.is_full = False  # recomputed by `offer`; false once `run` has taken the outputs
         self.failure: StoreError | None = None
 
     def begin(self, seq: int, records: int, head: bytes = GENESIS) -> None:
@@ -251,6 +255,7 @@ class Committer:
     async def _write(self, outputs: list[CycleOutput]) -> None:
         group = _joined([output.group for output in outputs if output.group is not None])
         if group is not None:
+            assert not self._is_writing, "one task writes the log"
             started_ns = self._clock.monotonic_ns()
             self._is_writing = True
             try:

@@ -78,6 +78,8 @@ class OrchestratorActor:
         limits = kernel.config.limits
         self._kernel = kernel
         self._records = records
+        # Seq and record count up to which the committer has been offered all records: `_records`
+        # continues there, and is empty between cycles.
         self._offered_end = kernel.history_end
         self._committer = committer
         self._clock = clock
@@ -99,7 +101,9 @@ class OrchestratorActor:
         self._alarm = OneShotTimer(clock, self._mailbox.wake)
         self.ended = asyncio.Event()
         self.busy_since_ns = 0
-        self._is_free = True  # no operator command and no step since the last cycle
+        # True iff no operator command and no step came since the last cycle: then a command may run
+        # at once, because it can overtake neither.
+        self._is_free = True
         counters.watch("mailbox_depth", self.__len__, "orchestrator")
         counters.watch("mailbox_oldest_seconds", self._oldest_seconds)
 

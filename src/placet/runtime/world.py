@@ -129,7 +129,11 @@ class WorldRuntime:
         self._recovery = recovery or Recovery(Replayer())
         self._keeper = self._make_scheduler()
         self._follower, self.is_read_only = follower, follower is not None
+        # Not None iff the actors run: `stop` takes it, so that only the first call ends them.
         self._root: asyncio.Task[None] | None = None
+        # `_is_ending`: true iff `_end` was called; a fault that follows from the failure of the
+        # committer is then not reported again. `_removals`: the ledger's count when removed
+        # agents were last ended here.
         self._is_ending, self._removals = False, kernel.ledger.removals
         self.failed = anyio.Event()
         kernel.rules.on_fault = self._on_error

@@ -147,6 +147,7 @@ class Ingress:
         self._may_cache = not (self._is_stepped or group_metrics.is_reported)
         self._cached: dict[tuple[str, int], CachedRefusal] = {}  # by signal and value of the load
         self._last_cached: CachedRefusal | None = None
+        # Holds each undecided batch of the next step: only answered ones are forgotten.
         self._submitted: list[asyncio.Future[Verdict]] = []  # since the last step, dry runs aside
         self._submitted_max = 4 * self._control.places
         self.on_held: Callable[[CheckedBatch], None] | None = None

@@ -127,6 +127,8 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         self.resize(limits.mailbox_places(0))
         self._fair = FairQueue()
         self._one_each = OneEach()
+        # Batches that were taken and put back, older than all others: the next `take` returns them
+        # first, so that the order of an agent is kept.
         self._undecided: list[QueuedBatch] = []
         self.admission: Admission
         self.is_outranked: Callable[[object, str], bool] | None = None

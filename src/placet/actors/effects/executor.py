@@ -165,13 +165,15 @@ class Executor:
         self._seed = seed
         self._on_fault = on_fault
         self._on_left = on_left
+        # Each key of `_taken` is in exactly one place: queued, in a pause, in a running attempt, in
+        # `_outcomes`, or left to an operator. So an effect never has two attempts at a time.
+        self._taken: dict[EffectKey, str] = {}  # with the text of its last failed attempt
         self._waiting: deque[Effect] = deque()
-        self._marks: dict[EffectKey, EffectMark] = {}
-        self._pauses: list[tuple[int, int, Effect]] = []
+        self._marks: dict[EffectKey, EffectMark] = {}  # of effects in `_waiting`
+        self._pauses: list[tuple[int, int, Effect]] = []  # a heap by due time
         self._numbers = count()
-        self._taken: dict[EffectKey, str] = {}
         self._outcomes: list[Settlement] = []
-        self._running = 0
+        self._running = 0  # tasks in `_work`; never more than `concurrency`, the credits
         self._wake = anyio.Event()
         self._outcome_added = anyio.Event()
         self._ended = anyio.Event()

@@ -128,9 +128,14 @@ class Observer:
         self._begin = begin
         self._open_state: VisibleState | None = None
         self._packer = None if bytes_max is None else DeltaPacker(bytes_max)
+        # The fields that the agent was shown last, of each entity that it sees: a delta is computed
+        # against them, so that marks that come together cost one change.
         self._known: dict[Ref, Fields] = {}
+        # Not None iff a task waits in `wait_changed`; one task reads an observer.
         self._changed: asyncio.Future[None] | None = None
         self.agent_id = agent_id
+        # Never behind `view_seq`: the seq of the delta in work, which becomes `view_seq` when the
+        # delta is returned.
         self._seen_seq = self.view_seq = -1
         self.end: End = ""
         self.dirty_set = DirtySet(limits.marks_max, limits.events_max)
