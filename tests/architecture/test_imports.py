@@ -84,7 +84,7 @@ def test_the_stairs_go_one_way():
         ("schemas", "import placet.kernel", "Imports go one way"),
         ("kernel", "import placet.actors", "Imports go one way"),
         ("actors", "import placet.runtime", "Imports go one way"),
-        ("testing", "import placet.server", "Imports go one way"),
+        ("testing", "import placet.sweeps", "Imports go one way"),
         ("runtime", "import placet.scenarios", "Imports go one way"),
         ("tables", "import placet.lab", "Imports go one way"),
         ("scenarios", "import placet.lab", "Imports go one way"),

@@ -15,7 +15,7 @@ from placet.stores.postgres.fence import PostgresFence
 from placet.stores.postgres.log import PostgresEventLog
 from placet.stores.snapshots.files import snapshots_of
 from placet.stores.url import fence_of, open_event_log
-from tests.contracts.event_log_contract import append, records_of
+from placet.testing.contracts.event_log import append, records_of
 
 LONG = {"lease_s": 10}  # on a machine that is busy a writer may give no sign for seconds
 SHORT = {"lease_s": 0.1}
@@ -279,7 +279,7 @@ def test_a_layout_of_another_release_is_refused(postgres, url, log):
     with postgres.connect() as other:
         other.execute(sql.SQL("UPDATE {} SET layout_version = 9").format(table(url, "meta")))
     for use in (open_event_log(url).open, open_event_log(url).count):
-        with pytest.raises(StoreError, match=r"expected layout version 1, got \[9\]"):
+        with pytest.raises(StoreError, match=r"expected layout version 1, got 9"):
             use()
 
 

@@ -1,7 +1,7 @@
-"""The part of an event log that is the same in every store that may block: the rules of a writer.
+"""The rules of a log's writer, the same in every store that may block.
 
-A handle is a reader until `open` returns an epoch. One lock orders what a handle writes. The first
-failure of a write ends the handle's right to write, because the outcome of that write is unknown.
+A handle is a reader until `open` returns an epoch. One lock orders the writes of a handle. The
+first failure of a write ends the handle's right to write, because its outcome is unknown.
 
 `MemoryEventLog` does not derive from this class: an append to memory takes less time than the lock
 and the `with` block here.
@@ -20,6 +20,8 @@ from placet.stores.rows import Tail
 
 class BaseEventLog(ABC):
     """An `EventLog` whose store implements the methods that begin with an underscore.
+
+    They raise `StoreError`, or `OSError`, which becomes one.
 
     `append` and `close` may be called from different threads; they wait for each other.
 
@@ -60,7 +62,10 @@ class BaseEventLog(ABC):
         with self._lock:
             if self._epoch is not None:
                 self._end()
-            epoch, self._tail = self._acquire(take_over=take_over)
+            try:
+                epoch, self._tail = self._acquire(take_over=take_over)
+            except OSError as error:
+                raise self._failed("open", error) from error
             self._epoch, self._failure = epoch, None
             return epoch
 
@@ -74,7 +79,7 @@ class BaseEventLog(ABC):
         """
         with self._lock:
             self._require_writer(epoch)
-            with self._noting_failure():
+            with self._noting_failure(f"append record {group.first_record} to"):
                 self._tail = self._write(group, epoch)
 
     def check_writable(self, epoch: int) -> None:
@@ -86,7 +91,7 @@ class BaseEventLog(ABC):
         """
         with self._lock:
             self._require_writer(epoch)
-            with self._noting_failure():
+            with self._noting_failure("write"):
                 self._write_check(epoch)
 
     def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
@@ -158,11 +163,15 @@ class BaseEventLog(ABC):
 
     @abstractmethod
     def _acquire(self, *, take_over: bool) -> tuple[int, Tail]:
-        """Become the writer; return the new epoch and the end of the log. `open` states errors."""
+        """Become the writer; return the new epoch and the end of the log.
+
+        Raises:
+            InUseError: Another process writes the log, and `take_over` is false.
+        """
 
     @abstractmethod
     def _release(self) -> None:
-        """Give up the right to write, and close what is open; may be repeated."""
+        """Release the right to write, and close files or sessions; may be repeated."""
 
     @abstractmethod
     def _write(self, group: LogGroup, epoch: int) -> Tail:
@@ -174,7 +183,7 @@ class BaseEventLog(ABC):
 
     @abstractmethod
     def _write_check(self, epoch: int) -> None:
-        """Write durably what changes no record, after `require_epoch` in the same step."""
+        """Write durably without a change of a record, after `require_epoch` in the same step."""
 
     @abstractmethod
     def _read_tail(self) -> Tail:
@@ -195,12 +204,16 @@ class BaseEventLog(ABC):
         self._release()
 
     @contextmanager
-    def _noting_failure(self) -> Iterator[None]:
-        # Failed until proven durable: so is what an interrupt leaves half done.
+    def _noting_failure(self, doing: str) -> Iterator[None]:
+        # Failed until proven durable: an interrupt may leave a half of the write.
         self._failure = "a write was interrupted"
         try:
             yield
-        except StoreError as error:
-            self._failure = str(error)
-            raise
+        except (StoreError, OSError) as error:
+            failure = error if isinstance(error, StoreError) else self._failed(doing, error)
+            self._failure = str(failure)
+            raise failure from error.__cause__ or error
         self._failure = None
+
+    def _failed(self, doing: str, error: OSError) -> StoreError:
+        return StoreError(f"cannot {doing} {self.url}: {error}", store=self.url)

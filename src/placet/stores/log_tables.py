@@ -147,7 +147,7 @@ class LogTables:
 
 
 class TableEventLog(BaseEventLog):
-    """An `EventLog` in the tables of a database; a reader has a connection of its own."""
+    """An `EventLog` in the tables of a database; each reader has a separate connection."""
 
     _tables: LogTables
 

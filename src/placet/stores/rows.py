@@ -30,15 +30,17 @@ class Tail(NamedTuple):
     seq: int = 0
     size_bytes: int = 0
 
+    def after(self, group: LogGroup) -> "Tail":
+        """Return the end of the log after a group that follows."""
+        size_bytes = self.size_bytes + sum(map(len, group.records))
+        return Tail(group.first_record + len(group.records), group.seq, size_bytes)
+
 
 def row_of(group: LogGroup, tail: Tail) -> tuple[Row, Tail]:
     """Return the table row of a group that is appended at `tail`, and the tail after it."""
-    blob = _ENCODE(group.records)
-    count = len(group.records)
-    size_bytes = tail.size_bytes + sum(map(len, group.records))
-    head = (group.first_record, count, group.seq_before, group.seq, size_bytes)
-    row = (*head, _checksum(head, blob), blob)
-    return row, Tail(group.first_record + count, group.seq, size_bytes)
+    blob, end = _ENCODE(group.records), tail.after(group)
+    head = (group.first_record, len(group.records), group.seq_before, group.seq, end.size_bytes)
+    return (*head, _checksum(head, blob), blob), end
 
 
 def records_of(row: Row, place: int, store: str) -> Sequence[bytes]:

@@ -1,6 +1,7 @@
-"""Contract suites of the ports that other distributions implement, for their authors.
+"""Contract suites for authors of stores, policies and executors. Needs the extra `testing`.
 
-A test file subclasses a suite and defines its factory; pytest collects the laws:
+A test file derives a class from a suite and defines its factory method; pytest collects the laws.
+placet's own stores, policies and executors pass the same suites:
 
     from placet.testing.contracts import PolicyContract
 
@@ -9,7 +10,20 @@ A test file subclasses a suite and defines its factory; pytest collects the laws
             return Walker
 """
 
-from placet.testing.contracts.executor import ExecutorContract
-from placet.testing.contracts.policy import PolicyContract
+import pytest
 
-__all__ = ["ExecutorContract", "PolicyContract"]
+# Before the modules are imported: a failed assertion then shows its values.
+pytest.register_assert_rewrite(
+    "placet.testing.contracts.event_log",
+    "placet.testing.contracts.executor",
+    "placet.testing.contracts.policy",
+)
+
+from placet.testing.contracts.event_log import (  # noqa: E402  # see above
+    CompactionContract,
+    EventLogContract,
+)
+from placet.testing.contracts.executor import ExecutorContract  # noqa: E402
+from placet.testing.contracts.policy import PolicyContract  # noqa: E402
+
+__all__ = ["CompactionContract", "EventLogContract", "ExecutorContract", "PolicyContract"]
