@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
 
+from placet.actors.metrics import Counters
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain
@@ -20,11 +21,10 @@ from placet.runtime.world_opener import WorldOpener
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import INTERRUPTS, ClosedError, StoreError
 from placet.schemas.log.record import LogGroup, record_hash
-from placet.schemas.log.snapshot import SnapshotPosition
 from placet.schemas.verdict import Verdict
-from placet.stores.snapshots.background import BackgroundSnapshots
 from placet.stores.snapshots.files import snapshots_of
 from placet.stores.snapshots.recovery import Recovery
+from placet.stores.snapshots.scheduler import SnapshotScheduler
 from placet.stores.snapshots.writer import SnapshotProcess
 from placet.stores.url import environment_of, lasting_url_of, open_event_log
 
@@ -161,7 +161,7 @@ class KernelWorld:
         config: OrchestratorConfig,
         recovery: Recovery,
         on_fault: Callable[[str, BaseException], None],
-    ) -> BackgroundSnapshots | None:
+    ) -> SnapshotScheduler | None:
         """Make the snapshots of the log; None where it is in memory, or none are wanted."""
         log, every = self.log, config.snapshot_every_seqs
         if every is None or snapshots_of(log) is None:
@@ -172,12 +172,13 @@ class KernelWorld:
             config.limits.snapshot_seconds_max,
             environment_of(log),
         )
-        return BackgroundSnapshots(
+        return SnapshotScheduler(
             log,
             self._epoch,
             process,
+            Counters([]),
             every=every,
-            latest=recovery.snapshot or SnapshotPosition(0, 0),
+            recovery=recovery,
             is_compacting=config.compact_log,
             on_fault=on_fault,
         )

@@ -161,7 +161,6 @@ class WorldRuntime:
         if self._keeper is not None:
             seq, records = self.kernel.history_end
             self._keeper.note(records, seq)
-            self.supervisor.start("snapshots", self._keeper.run, _ignore)
         await self.actor.command(_nothing)
         if self._anchors is not None:
             await self._anchors.append()
@@ -195,6 +194,8 @@ class WorldRuntime:
             if self.home.is_closed:
                 self._root = None
                 self._watchdog.stop()
+                if self._keeper is not None:
+                    self._keeper.close()
                 self.log.close()
             raise
 
@@ -212,7 +213,7 @@ class WorldRuntime:
         self.actor.close()
         self.actor.shed("the world was closed")
         if self._keeper is not None:
-            self._keeper.close()
+            await to_thread.run_sync(self._keeper.close)
         self.supervisor.stop()
         await root
         self.committer.close()

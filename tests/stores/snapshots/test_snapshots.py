@@ -166,13 +166,10 @@ class Kept:
         return self.counters.gauges[name][""]()
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Run the keeper until something is so."""
+        """Wait until something is so and no snapshot is due."""
         with anyio.fail_after(LATEST_SECONDS):
-            async with anyio.create_task_group() as group:
-                group.start_soon(self.keeper.run)
-                while not is_so():
-                    await anyio.lowlevel.checkpoint()
-                group.cancel_scope.cancel()
+            while self.is_due or not is_so():
+                await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.parametrize(("records", "seq"), [(3, 10), (10, 3)])

@@ -1,16 +1,17 @@
-"""Schedules snapshots in another process, and compacts the log behind them.
+"""Take snapshots of an open world's log in the background, and compact the log behind them.
 
-In the world's process this costs one comparison per group. A failure is reported and counted, and
-harms nothing else: without a snapshot, opening the world takes longer.
+A write costs the world one comparison. A thread, which begins when the first snapshot is due, waits
+for the process that takes the snapshot, then removes records in slices. A failure is reported and
+counted, and harms nothing else: without a snapshot, opening the world takes longer.
+
+A thread serves worlds with and without an event loop: `EventLog.compact` and `append` exclude each
+other in the store.
 """
 
 from collections.abc import Callable
-from functools import partial
+from threading import Event, Thread
 from time import perf_counter
 from typing import Final
-
-import anyio
-from anyio import to_thread
 
 from placet.actors.metrics import Counters
 from placet.actors.ports import EventLog
@@ -37,7 +38,7 @@ class SnapshotScheduler:
         every: Number of seqs, or of records, after which a snapshot is due.
         recovery: How the log was opened: position of its newest snapshot and of its start.
         is_compacting: Remove the records from the log that all kept snapshots cover.
-        on_fault: Called with the name of the failed work and its error.
+        on_fault: Called in the thread with the name of the failed work and its error.
     """
 
     def __init__(
@@ -62,8 +63,14 @@ class SnapshotScheduler:
         self._is_compacting = is_compacting
         self._on_fault = on_fault
         self._reached: tuple[int, int] = self._latest
+        """Records and seqs of the log after the last write; the world's thread writes it."""
         self._due = self._after(self._latest)
-        self._is_due = anyio.Event()
+        """End of the log at which the next snapshot begins; the scheduler's thread writes it."""
+        self._is_due = Event()
+        """Set iff a snapshot is due or under way, or the scheduler is closed."""
+        self._is_closed = Event()
+        self._thread: Thread | None = None
+        """None iff no snapshot was due yet."""
         counters.watch("snapshot_seq", lambda: self._latest.seq)
         counters.watch("log_first_record", lambda: self._first_record)
 
@@ -71,25 +78,31 @@ class SnapshotScheduler:
         """Record how many records and seqs the log has now. Called for every group."""
         self._reached = (records, seq)
         if seq >= self._due.seq or records >= self._due.records:
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="placet snapshots", daemon=True)
+                self._thread.start()
             self._is_due.set()
 
-    async def run(self) -> None:
-        """Take a snapshot whenever one is due, until canceled."""
-        while True:
-            await self._is_due.wait()
-            taken = await self._take()
-            if taken is not None and self._is_compacting:
-                await self._compact(taken.compact_before)
-
     def close(self) -> None:
-        """Stop a snapshot in progress; existing snapshots stay."""
+        """Stop a snapshot or a compaction in progress, and wait; existing snapshots stay."""
+        self._is_closed.set()
+        self._is_due.set()
         self._process.stop()
+        if self._thread is not None:
+            self._thread.join()
 
-    async def _take(self) -> WrittenSnapshot | None:
+    def _run(self) -> None:
+        while not self._is_closed.is_set():  # set before `_is_due`, which `_take` may clear
+            self._is_due.wait()
+            taken = None if self._is_closed.is_set() else self._take()
+            if taken is not None and self._is_compacting:
+                self._compact(taken.compact_before)
+
+    def _take(self) -> WrittenSnapshot | None:
         began = perf_counter()
         taken = None
         try:
-            taken = await to_thread.run_sync(self._process.run)
+            taken = self._process.run()
         except StoreError as error:
             self._counters.snapshot("failed", perf_counter() - began)
             self._on_fault("snapshots", error)
@@ -98,23 +111,21 @@ class SnapshotScheduler:
             self._latest = SnapshotPosition(taken.records, taken.seq)
         # After a failure, when there is as much again to do: what failed once may do so at once.
         self._due = self._after(self._reached if taken is None else self._latest)
-        self._is_due = anyio.Event()
+        self._is_due.clear()
         return taken
 
     def _after(self, place: tuple[int, int]) -> SnapshotPosition:
         records, seq = place
         return SnapshotPosition(records + self._every, seq + self._every)
 
-    async def _compact(self, before_record: int) -> None:
+    def _compact(self, before_record: int) -> None:
         """Remove what two snapshots hold, slice by slice."""
-        remove = partial(self._log.compact, before_record, self._epoch, groups_max=_SLICE_GROUPS)
+        is_more = True
         try:
-            while True:
+            while is_more and not self._is_closed.is_set():
                 began = perf_counter()
-                is_more = await to_thread.run_sync(remove)
-                self._first_record = (await to_thread.run_sync(self._log.start)).record
-                if not is_more:
-                    return
-                await anyio.sleep(_REST * (perf_counter() - began))
+                is_more = self._log.compact(before_record, self._epoch, groups_max=_SLICE_GROUPS)
+                self._first_record = self._log.start().record
+                self._is_closed.wait(_REST * (perf_counter() - began) if is_more else 0)
         except StoreError as error:
             self._on_fault("compaction", error)
