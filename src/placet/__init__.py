@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from placet.scenarios.simulation import Simulation
     from placet.server.player_page import play
 
+    __version__: str
+
 __all__ = [
     "AgentError",
     "AgentHandle",
@@ -62,6 +64,7 @@ __all__ = [
     "Verdict",
     "View",
     "WorldState",
+    "__version__",
     "play",
 ]
 
@@ -74,7 +77,9 @@ _LAZY = {
 """Names that few programs need, with the module of each: it is imported when the name is read."""
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401  # a class or a function
+def __getattr__(name: str) -> Any:  # noqa: ANN401  # a class, a function or a text
+    if name == "__version__":  # read when it is asked for: importlib.metadata takes 15 ms
+        return import_module("importlib.metadata").version("placet")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LAZY[name]), name)

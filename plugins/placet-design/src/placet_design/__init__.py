@@ -161,3 +161,12 @@ __all__ = [
     "run_effect",
     "set_phase_status",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """Return `__version__`, read from the installed metadata when it is asked for."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import version  # noqa: PLC0415  # 15 ms
+
+    return version("placet-design")
