@@ -4,6 +4,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
+from placet.cli.app import run_command
 from placet.domains.world import World
 from placet.plugins.domains import (
     DomainNotFound,
@@ -86,6 +87,17 @@ def test_failing_module_is_reported_with_its_exception(tmp_path, monkeypatch):
 def test_unknown_domain_is_reported_with_the_expected_forms(spec, message):
     with pytest.raises(DomainNotFound, match=message):
         find_domain(spec)
+
+
+@pytest.mark.parametrize("spec", ["garden", "gardn"])
+def test_a_plug_in_that_is_not_installed_is_named_with_its_installation(spec, monkeypatch, capsys):
+    needed = ["anyio>=4.6", 'placet-garden ; extra == "garden"', 'mcp>=2 ; extra == "mcp"']
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: needed)
+    with pytest.raises(DomainNotFound, match=r"pip install \./plugins/placet-garden$") as refused:
+        find_domain(spec)
+    assert ("did you mean 'garden'" in str(refused.value)) == (spec != "garden")
+    assert run_command([spec]) == 2
+    assert "is not installed: pip install ./plugins/placet-garden" in capsys.readouterr().err
 
 
 # Remaking the domains of a log

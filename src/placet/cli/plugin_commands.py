@@ -6,8 +6,9 @@ import typer
 
 from placet.cli.command_table import COMMANDS as OWN
 from placet.cli.command_table import CommandGroup, LateCommand, command_of
-from placet.plugins.domains import distribution_of
+from placet.plugins.domains import installable
 from placet.plugins.entry_points import COMMANDS, Plugin, PluginBroken, plugins
+from placet.schemas.name_suggestions import nearest
 
 
 class WithPlugins(CommandGroup):
@@ -34,11 +35,14 @@ class WithPlugins(CommandGroup):
         return None if plugin is None else _command_of(plugin)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401  # see CommandGroup
-        """Return the command that is called; fail with the distribution that would bring it."""
+        """Return the command that is called; fail with the way to install it if it is known."""
         name = args[0]
-        distribution = None if self.get_command(ctx, name) else distribution_of(name)
-        if distribution:
-            ctx.fail(f"the command {name!r} is not installed: pip install {distribution}")
+        if self.get_command(ctx, name) is None:
+            commands = installable()
+            near = nearest(name, [*OWN, *plugins(COMMANDS), *commands], 1)
+            if near and near[0] in commands and self.get_command(ctx, near[0]) is None:
+                unknown = "" if near[0] == name else f"there is no command {name!r}; "
+                ctx.fail(f"{unknown}the command {near[0]!r} is not installed: {commands[near[0]]}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # see CommandGroup

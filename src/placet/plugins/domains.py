@@ -13,7 +13,7 @@ from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.rules_version import Rules
 from placet.schemas.codec import Json
 from placet.schemas.errors import DomainError, PlacetError, describe_error
-from placet.schemas.name_suggestions import did_you_mean
+from placet.schemas.name_suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -82,8 +82,8 @@ def domain_names() -> list[str]:
     return sorted({entry.name for entry in _installed()} | {"world"})
 
 
-def distribution_of(name: str) -> str | None:
-    """Return the distribution that brings a plug-in of a name; None if placet knows of none.
+def installable() -> dict[str, str]:
+    """Return how to install each plug-in of placet's own repository, by the plug-in's name.
 
     The extras of placet name the distributions beside it.
     """
@@ -92,9 +92,9 @@ def distribution_of(name: str) -> str | None:
     try:
         needed = requires("placet") or []
     except PackageNotFoundError:  # a source tree on the path
-        return None
-    extra = re.compile(rf"(placet-[\w-]+)\s*;\s*extra == ['\"]{re.escape(name)}['\"]")
-    return next((match[1] for match in map(extra.fullmatch, needed) if match), None)
+        return {}
+    extras = map(re.compile(r"(placet-[\w-]+)\s*;\s*extra == ['\"](\w+)['\"]").fullmatch, needed)
+    return {match[2]: f"pip install ./plugins/{match[1]}" for match in extras if match}
 
 
 def find_domain(spec: str) -> Callable[..., Domain]:
@@ -131,9 +131,12 @@ def _find(spec: str) -> Callable[..., Domain] | Domain:
             return _import(spec, entry.module, entry.attr)
     if spec == "world":  # a source tree on the path, without the installed metadata
         return _import(spec, "placet.domains.world", "World")
-    hint = did_you_mean(spec, domain_names())
-    if distribution := distribution_of(spec):
-        hint = f"it comes with a distribution that is not installed: pip install {distribution}"
+    commands = installable()
+    hint = did_you_mean(spec, [*domain_names(), *commands])
+    near = nearest(spec, [*domain_names(), *commands], 1)
+    if near and near[0] in commands.keys() - set(domain_names()):
+        prefix = "" if near[0] == spec else f"{hint} "
+        hint = f"{prefix}it is in a distribution that is not installed: {commands[near[0]]}"
     raise DomainNotFound(
         f"there is no domain {spec!r}; expected an installed name or module:attribute; {hint}"
     )
