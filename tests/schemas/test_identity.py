@@ -21,7 +21,7 @@ def test_kind_names_and_tool_names_are_a_bijection(one, other):
     assert (tool == other.replace(".", "__")) is (one == other)
 
 
-@pytest.mark.parametrize("name", ["Move", "design.set", "a_b.c_d", "A1", "a" * 64])
+@pytest.mark.parametrize("name", ["Move", "till.sell", "a_b.c_d", "A1", "a" * 64])
 def test_a_kind_name_is_segments_joined_by_dots(name):
     assert is_kind_name(name)
 

@@ -8,21 +8,21 @@ from placet.agents.session.message_route import MessageCommand, parse_command
 from placet.kernel.plugin.domain import Command
 
 COMMANDS = (
-    Command("run program", "program.simulate", lambda _: {"function": "main", "inputs": {}}),
-    Command(r"analy[sz]e (?P<path>\S+)", "files.analyze_text", lambda m: {"path": m["path"]}),
+    Command("run program", "mill.run", lambda _: {"function": "main", "inputs": {}}),
+    Command(r"analy[sz]e (?P<path>\S+)", "reader.analyze", lambda m: {"path": m["path"]}),
 )
 
 
 @pytest.mark.parametrize(
     ("message", "kind", "payload"),
     [
-        ("run program", "program.simulate", {"function": "main", "inputs": {}}),
-        ("  RUN Program\n", "program.simulate", {"function": "main", "inputs": {}}),
-        ("analyze a.txt", "files.analyze_text", {"path": "a.txt"}),
+        ("run program", "mill.run", {"function": "main", "inputs": {}}),
+        ("  RUN Program\n", "mill.run", {"function": "main", "inputs": {}}),
+        ("analyze a.txt", "reader.analyze", {"path": "a.txt"}),
         ("/Move to=[1,2]", "Move", {"to": [1, 2]}),
         ("/Speak text='hello big world' n=1.5", "Speak", {"text": "hello big world", "n": 1.5}),
         ('/Speak text="true"', "Speak", {"text": True}),
-        ("/files.create_file filename=a content=", "files.create_file",
+        ("/reader.create filename=a content=", "reader.create",
          {"filename": "a", "content": ""}),
     ],
 )  # fmt: skip

@@ -165,13 +165,13 @@ Vocabulary: TypeAlias = Catalogue | Registry | Domain | Sequence[Domain]
 def wire_name(kind: str) -> str:
     """Return the name of a kind as a tool, for model providers and MCP clients.
 
-    `files.create_file` is `files__create_file`. No kind contains `__`, so names stay unique.
+    `till.sell` is `till__sell`. No kind contains `__`, so names stay unique.
     """
     return kind.replace(".", _DOTS)
 
 
 def kind_name(wire: str) -> str:
-    """Return the kind of a tool name, such as `files.create_file` of `files__create_file`.
+    """Return the kind of a tool name, such as `till.sell` of `till__sell`.
 
     The inverse of `wire_name`.
     """
