@@ -76,14 +76,10 @@ PROSE_RIDDLES_MAX: dict[str, int] = {
 ATTRIBUTE_WORDS_MAX: dict[str, int] = {
     "actors": 2,
     "agents": 2,
-    "envs": 1,
-    "history": 2,
     "kernel": 1,
     "placet_bench": 2,
     "runtime": 4,
-    "scenarios": 1,
     "server": 2,
-    "tables": 1,
     "testing": 1,
 }
 

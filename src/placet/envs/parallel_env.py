@@ -146,7 +146,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._episode = -1
         self._steps = 0
         self._make_collector = collector
-        self._episodes_begun = 0
+        self._episodes_started = 0
         self.collector: Collector | None = None
         self.possible_agents = list(self._registrations_for(self._seed))
         self.agents: list[str] = []
@@ -203,8 +203,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         registrations = self._registrations_for(self.kernel.config.seed)
         for agent in self.agents:
             self.kernel.register_agent(agent, **registrations[agent])
-        self.collector = self._make_collector(self._episodes_begun)
-        self._episodes_begun += 1
+        self.collector = self._make_collector(self._episodes_started)
+        self._episodes_started += 1
         if self.collector is not None:
             self.collector.attach(self.kernel)
         self._viewer = Viewer(self.kernel)

@@ -98,8 +98,8 @@ class CounterfactualReplay:
         self._kinds = past.header.kinds
         self._is_refusing_effects, self._validator = is_refusing_effects, validator
         self._group: tuple[int, int] | None = None
-        self._begun_seq = past.ledger.seq
-        self._begun_group = (past.ledger.tick, past.ledger.group)
+        self._first_seq = past.ledger.seq
+        self._first_group = (past.ledger.tick, past.ledger.group)
         self._seqs_there, self._seqs_here = [past.ledger.seq], [past.ledger.seq]
         self._numbers = {number: number for number in past.ledger.scheduled}
         self._effect_keys = {key: key for key in past.ledger.outbox}
@@ -209,9 +209,9 @@ class CounterfactualReplay:
         self._start(record.now_ns)
         if group == self._group:
             return
-        if self._group is None and group < self._begun_group:
+        if self._group is None and group < self._first_group:
             self.report.notes.append(
-                f"seq {self._begun_seq} is inside a group of batches that were decided at the same "
+                f"seq {self._first_seq} is inside a group of batches that were decided at the same "
                 "moment; the claims of the earlier ones do not hold in the fork"
             )
         self._group = group

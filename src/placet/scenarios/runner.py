@@ -66,7 +66,7 @@ class ScenarioRunner:
         self._handles: dict[str, AgentHandle] = {}
         self._changes: deque[tuple[str, str]] = deque()
         self._acts = 0
-        self._ticks_begun = 0
+        self._ticks_started = 0
         self._tasks: dict[asyncio.Task[None], ScenarioAgent] = {}
         self._entry = asyncio.Lock()
 
@@ -189,7 +189,7 @@ class ScenarioRunner:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        while self._ticks_begun == scenario.ticks and report.ticks < scenario.ticks:
+        while self._ticks_started == scenario.ticks and report.ticks < scenario.ticks:
             self._end_tick()  # the deaths of a tick leave its count of acts short
 
     async def _take_in(self, world: Orchestrator, number: int) -> None:
@@ -232,10 +232,10 @@ class ScenarioRunner:
 
     def _may_begin(self, number: int) -> bool:
         """Return whether a tick is run: by all agents, if the first of them was not stopped."""
-        if number >= self._ticks_begun:
+        if number >= self._ticks_started:
             if self._is_stopped():
                 return False
-            self._ticks_begun = number + 1
+            self._ticks_started = number + 1
         return True
 
 

@@ -125,7 +125,7 @@ class Collector:
         self._has_refusals = refusals
         self._noted_refusals: list[tuple[Json, ...]] = []
         self._folder = None if to is None else PartFolder(Path(to), self._tables)
-        self._has_begun = False
+        self._has_started = False
         self._is_closed = False
         self._is_of_log = False
         self._declared: Names[str] = ()
@@ -148,11 +148,11 @@ class Collector:
         Raises:
             CollectError: The folder exists, or cannot be made.
         """
-        if self._has_begun:
+        if self._has_started:
             return
         if self._folder is not None:
             self._folder.begin()
-        self._has_begun = True
+        self._has_started = True
         self._part_at = time.monotonic()
 
     def attach(self, kernel: Kernel) -> None:
@@ -212,7 +212,7 @@ class Collector:
         self._flush_refusals()
         if self._world_now is not None:
             self._take_last(*self._world_now())
-        if self._folder is not None and self._has_begun:
+        if self._folder is not None and self._has_started:
             try:
                 self._folder.write(self._tick)
                 self._require_seen()
@@ -295,9 +295,9 @@ class Collector:
             CollectError: The tables are of another collector, or cannot be read or written.
             StoreError: The log cannot be read.
         """
-        if self._has_begun:
+        if self._has_started:
             return
-        self._has_begun = True
+        self._has_started = True
         self._declared = declared
         self._part_at = time.monotonic()
         last = recover(log).past.ledger.tick
