@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 from placet.cli.commands import new
 from placet.domains.world import World
-from placet.frontends.kept_prices import keep_price, read_kept_price
+from placet.frontends.adapter_names import keep_price, read_kept_price
 from placet.history.fork import fork
 from placet.history.pack import check, pack
 from placet.history.timeline.fold import PlayedState

@@ -10,8 +10,7 @@ import pytest
 
 from placet.agents import Session
 from placet.frontends.mcp.server import McpServer, http_app
-from placet.frontends.mcp.session_shares import SessionShares
-from placet.frontends.mcp.tokens import WithTokens
+from placet.frontends.mcp.session_shares import SessionShares, WithTokens
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import HttpLimits
 from placet.server.config import ServeConfig

@@ -1,14 +1,27 @@
-"""Adapters by the name that a person types: `scripted`, `human`, or a model."""
+"""Adapters by the name that a person types: `scripted`, `human`, or a model; prices and limits.
 
-from collections.abc import Callable, Sequence
+A price of a model at a private address, once stated by a person, is kept in `model_prices.toml` of
+the user's configuration folder (`~/.config/placet` on Linux, or below `$XDG_CONFIG_HOME`):
+`"HOST:PORT/MODEL" = [IN, OUT]`, in US dollars for a million tokens. A person may edit the file.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
 from typing import Final
+
+import typer
 
 from placet.agents.adapters.human import HumanAdapter
 from placet.agents.proposal.adapter import Adapter, PlannerInput, PlannerOutput
+from placet.agents.proposal.limits import AgentLimits
 from placet.cli.terminal import CommandError
-from placet.frontends.kept_prices import keep_price, kept_prices_path, read_kept_price
 from placet.frontends.offline_adapter import OfflineAdapter
-from placet.server.model_config import ModelConfig
+from placet.schemas.codec import Json, to_json
+from placet.schemas.documents import DocumentError
+from placet.server.model_config import ModelConfig, is_price
+from placet.stores.documents import read_toml
+from placet.stores.files import make_folder, write_whole
 
 SCRIPTED: Final = "scripted"
 HUMAN: Final = "human"
@@ -98,3 +111,69 @@ def _model(name: str, config: ModelConfig, *, keeps_price: bool) -> Adapter:
 
 def _nobody(_context: PlannerInput) -> None:
     """Send no notification: open questions are in the list."""
+
+
+def agent_limits(model: ModelConfig, **more: Json) -> AgentLimits:
+    """Return the limits of the turns of an agent.
+
+    Args:
+        model: The limits in money and tokens.
+        **more: Other fields of `AgentLimits`.
+    """
+    usd = None if model.max_usd is None else Decimal(str(model.max_usd))
+    return AgentLimits(cost_usd_max=usd, tokens_max=model.max_tokens, **more)
+
+
+def kept_prices_path() -> Path:
+    """Return the path of the file of kept prices; it may not exist."""
+    return Path(typer.get_app_dir("placet")) / "model_prices.toml"
+
+
+def read_kept_price(key: str) -> list[float] | None:
+    """Return the price that is kept for a model; None if none is.
+
+    Args:
+        key: `HOST:PORT/MODEL`.
+
+    Raises:
+        CommandError: The file cannot be read, or the price in it is not two or three numbers.
+    """
+    price = _read().get(key)
+    if price is None:
+        return None
+    is_numbers = isinstance(price, list) and all(type(part) in {int, float} for part in price)
+    if not is_numbers or not is_price(price):
+        raise CommandError(
+            f"{kept_prices_path()}: the price of {key!r} must be [IN, OUT] or [IN, OUT, CACHED], "
+            f"got {price!r}"
+        )
+    return [float(part) for part in price]
+
+
+def keep_price(key: str, price: Sequence[float]) -> None:
+    """Keep the price of a model, replacing an earlier one.
+
+    Raises:
+        CommandError: The file cannot be read or written.
+    """
+    prices, path = {**_read(), key: list(price)}, kept_prices_path()
+    lines = [
+        f"{to_json(name).decode()} = {to_json(one).decode()}\n" for name, one in prices.items()
+    ]
+    try:
+        make_folder(path.parent)
+        write_whole(path, "".join(lines).encode())
+    except OSError as error:
+        raise CommandError(
+            f"the price cannot be kept in {path}: {error.strerror or error}"
+        ) from error
+
+
+def _read() -> Mapping[str, Json]:
+    path = kept_prices_path()
+    try:
+        return read_toml(path)
+    except FileNotFoundError:
+        return {}
+    except (OSError, DocumentError) as error:
+        raise CommandError(f"cannot read the kept prices in {path}: {error}") from error

@@ -4,6 +4,8 @@ A client parses one form: a turn of which nothing could be recorded has the same
 that acts for the agent gets a turn without the changes that the agent may not see.
 """
 
+from typing import TypeVar
+
 from placet.agents.loop.recorder import SessionError
 from placet.agents.proposal.plan import Issue
 from placet.agents.proposal.turn_result import ApprovalRequest, Attempt, StateChange, Turn
@@ -12,43 +14,26 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.server.viewpoint import shows_change
 
+_Shown = TypeVar("_Shown", Turn, ApprovalRequest)
 
-async def visible_turn(turn: Turn, session: Session) -> Turn:
-    """Return a turn without the changes that its agent may not see.
+
+async def visible_part(shown: _Shown, session: Session) -> _Shown:
+    """Return a turn or an approval request without the changes that its agent may not see.
 
     A diff shows the whole state, because it is made for people.
 
     Raises:
         ClosedError, StoreError: The world is closed, or has failed.
     """
-    if not turn.diff:
-        return turn
-    return turn.model_copy(update={"diff": await _visible_changes(turn.diff, session)})
-
-
-async def visible_approval(approval: ApprovalRequest, session: Session) -> ApprovalRequest:
-    """Return an approval request without the changes that its proposer may not see.
-
-    Raises:
-        ClosedError, StoreError: The world is closed, or has failed.
-    """
-    if not approval.diff:
-        return approval
-    return approval.model_copy(update={"diff": await _visible_changes(approval.diff, session)})
-
-
-async def _visible_changes(
-    diff: tuple[StateChange, ...], session: Session
-) -> tuple[StateChange, ...]:
-    agent_id, world = session.agent_id, session.world
+    diff, agent_id, world = shown.diff, session.agent_id, session.world
+    if not diff:
+        return shown
     assert isinstance(world, Orchestrator), "a front end serves an orchestrator of this process"
 
-    def visible(kernel: Kernel) -> tuple[StateChange, ...]:
-        return tuple(
-            change for change in diff if shows_change(kernel, agent_id, change.field_change)
-        )
+    def seen(kernel: Kernel) -> tuple[StateChange, ...]:
+        return tuple(one for one in diff if shows_change(kernel, agent_id, one.field_change))
 
-    return await world.query(visible)
+    return shown.model_copy(update={"diff": await world.query(seen)})
 
 
 def failed_turn(session: Session, error: SessionError) -> Turn:

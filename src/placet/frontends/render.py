@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from placet.agents.proposal.adapter import Usage
 from placet.agents.proposal.plan import Issue
@@ -29,25 +29,6 @@ _STYLES: Final[Mapping[str, str]] = {
     "failed": "red",
 }
 _MARKS: Final[Mapping[str, str]] = {"add": "+", "replace": "~", "remove": "-"}
-
-
-class Renderer(Protocol):
-    """Protocol of the output of a conversation."""
-
-    def turn(self, turn: Turn) -> None:
-        """Show the turn that answered a message."""
-
-    def approval(self, approval: ApprovalRequest) -> None:
-        """Show an approval request before a person is prompted."""
-
-    def approvals(self, approvals: Sequence[ApprovalRequest]) -> None:
-        """Show the approval requests of the conversation."""
-
-    def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
-        """Show the turns that the state keeps."""
-
-    def value(self, name: str, value: Json) -> None:
-        """Show a named value, such as the result of a chat command."""
 
 
 class JsonRenderer:
@@ -176,6 +157,10 @@ class TextRenderer:
 
     def _line(self, text: str, style: str = "") -> None:
         self._console.print(printable(text), style=style or None)
+
+
+Renderer: TypeAlias = JsonRenderer | TextRenderer
+"""The output of a conversation: for a program, or for a person."""
 
 
 def _spent(usage: Usage) -> str:

@@ -1,7 +1,8 @@
 """Makes the world of a conversation: of a domain, or from an existing log."""
 
-from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -13,6 +14,7 @@ from placet.cli.world_options import list_overrides, world_settings
 from placet.domains.session import KINDS
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
+from placet.runtime.orchestrator import Orchestrator
 
 ModeOption: TypeAlias = Annotated[
     str | None,
@@ -71,6 +73,20 @@ def conversation_world(
     domains = settings.make_domains(sessions=True)
     list_overrides(settings, domains, command)
     return domains, settings.world
+
+
+@asynccontextmanager
+async def opened_session(
+    domains: Sequence[Domain],
+    config: OrchestratorConfig,
+    **options: Any,  # noqa: ANN401  # those of Session.open
+) -> AsyncIterator[Session]:
+    """Open a world and a session in it; both are closed at the end."""
+    async with (
+        Orchestrator(domains, config) as world,
+        Session.open(world=world, **options) as session,
+    ):
+        yield session
 
 
 async def catalogue_of(session: Session) -> Catalogue:

@@ -4,7 +4,7 @@ A request is authenticated, its body decoded once by the strict codec, and submi
 a batch; the verdict's JSON is that of `placet gate`, and its status comes from one table
 (`verdict_status.py`). Other errors are problem documents of RFC 9457 (`problems.py`).
 
-    app.py: the application. listener.py: its socket and process. auth.py: authentication.
+    app.py: the application. listener.py: its socket and process. context.py: callers, worlds.
     routes/: batches, agents, state, events, kinds, streams, health, as tables of http/routing.py.
     openapi.py: the document made from these tables. streams.py: what open streams share.
     dashboard/: the page for people.

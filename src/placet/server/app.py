@@ -31,7 +31,7 @@ from placet.server import dashboard
 from placet.server.config import ServeConfig
 from placet.server.context import RequestContext
 from placet.server.credentials import Credentials, new_operator
-from placet.server.history.controls import Controls, NoControls
+from placet.server.history.controls import Controls
 from placet.server.history.timelines import Source, Timelines
 from placet.server.http import problems
 from placet.server.http.fair_share import FairShare
@@ -93,7 +93,7 @@ def _timelines(worlds: Worlds, limits: HttpLimits) -> Timelines:
 
     def controls(name: str) -> Controls:
         world = worlds.find(name)
-        return NoControls() if world is None or world.config.read_only else _OfWorld(world)
+        return Controls() if world is None or world.config.read_only else _controls_of(world)
 
     timelines = Timelines(
         find,
@@ -107,16 +107,14 @@ def _timelines(worlds: Worlds, limits: HttpLimits) -> Timelines:
     return timelines
 
 
-class _OfWorld:
-    """The control of an open world; the routes of worlds and agents carry it out."""
-
-    def __init__(self, world: Orchestrator) -> None:
-        self.commands = ["pause", "suspend"]
-        if world.config.clock == "stepped":
-            self.commands.append("step")
-        if any(domain.name == SESSION for domain in world.domains):
-            self.commands.append("approvals")
-        self.is_paused = world.is_paused
+def _controls_of(world: Orchestrator) -> Controls:
+    """Return the control of an open world; the routes of worlds and agents carry it out."""
+    commands = ["pause", "suspend"]
+    if world.config.clock == "stepped":
+        commands.append("step")
+    if any(domain.name == SESSION for domain in world.domains):
+        commands.append("approvals")
+    return Controls(commands, world.is_paused)
 
 
 def _routes(app: Starlette, serve: ServeConfig) -> list[BaseRoute]:
@@ -164,7 +162,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         check_claimed_worlds(context.config.claims, names)
         yield
     finally:
-        context.is_draining = True
+        context.drain()
         timelines: Timelines = app.state.timelines
         await to_thread.run_sync(timelines.close)
         await context.worlds.close()

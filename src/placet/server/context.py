@@ -1,9 +1,11 @@
 """The objects that the routes of one application share: worlds, limits, credentials, metrics.
 
 A route asks its `RequestContext` for the caller, the world and the body of a request, in this
-order, so that a caller without a token learns no names.
+order, so that a caller without a token learns no names. The token alone identifies the caller. A
+batch has no field for a role: a caller could write anything into it.
 """
 
+from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from starlette.requests import HTTPConnection, Request
@@ -13,7 +15,6 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
-from placet.server.auth import authenticate
 from placet.server.config import ServeConfig
 from placet.server.credentials import PRINCIPAL_KEY, Credentials, Principal
 from placet.server.http.bodies import read_body, read_document
@@ -26,6 +27,10 @@ from placet.server.streams import Streams
 from placet.server.worlds import Worlds
 
 T = TypeVar("T", bound=Fields)
+
+SUBPROTOCOL: Final = "placet"
+_TOKEN_SUBPROTOCOL: Final = "bearer."
+_CHALLENGE: Final = {"www-authenticate": 'Bearer realm="placet"'}
 
 _LESSER_ROLE: Final = {
     Role.AGENT: "this token may read this, and not change it",
@@ -42,7 +47,12 @@ class CallerContext:
         limits: Bounds of the server.
         is_draining: The server is shutting down: `/readyz` answers 503, streams are refused.
         reads: Admits and counts the reads of callers.
+        shutdown_seconds_max: Time limit for the requests in flight at the end.
+        worlds_max: Number of worlds in files that the server may open.
     """
+
+    shutdown_seconds_max = 2
+    worlds_max = 0
 
     def __init__(self, config: ServeConfig, credentials: Credentials) -> None:
         self.config = config
@@ -50,6 +60,10 @@ class CallerContext:
         self.is_draining = False
         self.reads = Reads(config.limits)
         self._credentials = credentials
+
+    def drain(self) -> None:
+        """Answer 503 at `/readyz` from now on: the server is shutting down."""
+        self.is_draining = True
 
     def principal(self, connection: HTTPConnection) -> Principal:
         """Return the principal (authenticated caller) of a request's bearer token.
@@ -148,11 +162,17 @@ class RequestContext(CallerContext):
     def __init__(self, worlds: Worlds, config: ServeConfig, credentials: Credentials) -> None:
         super().__init__(config, credentials)
         self.worlds = worlds
+        self.shutdown_seconds_max = worlds.first.config.limits.shutdown_seconds_max
         self.access: AccessRule | None = None
         self.admits_unregistered = False
         self.streams = Streams(config.limits)
         worlds.on_reopened.append(self.streams.on_reopened)
         self.metrics = MetricsText(config.limits.metrics_age_ms_max)
+
+    @property
+    def worlds_max(self) -> int:  # type: ignore[override]  # known once routes are made
+        """Number of worlds in files that the server may open."""
+        return self.worlds.in_files_max
 
     def role_in(self, who: Principal, world: str) -> Role | None:
         """Return the role of a caller in a world; None if it has none, or there is no such world.
@@ -261,3 +281,31 @@ def entered(
     """Return the context, the caller and the world of a request: see `RequestContext.enter`."""
     context = context_of(request)
     return context, *context.enter(request, world, needs=needs)
+
+
+def authenticate(credentials: Credentials, connection: HTTPConnection) -> Principal:
+    """Return the principal (authenticated caller) of a request's bearer token.
+
+    A browser cannot set headers on a WebSocket, so there the token may come as a subprotocol.
+
+    Raises:
+        Problem: There is no token, or it is unknown.
+    """
+    principal: Principal | None = connection.scope.get(PRINCIPAL_KEY)
+    if principal is None:
+        principal = credentials.principal(connection.headers.get("authorization", ""))
+    if principal is None and connection.scope["type"] == "websocket":
+        principal = credentials.who(_offered_token(connection.scope))
+    if principal is None:
+        raise Problem(
+            "unauthenticated",
+            "this needs a token that the server knows: send `Authorization: Bearer <token>`",
+            headers=_CHALLENGE,
+        )
+    return principal
+
+
+def _offered_token(scope: Mapping[str, Json]) -> str:
+    offered: list[str] = scope.get("subprotocols", [])
+    tokens = (item for item in offered if item.startswith(_TOKEN_SUBPROTOCOL))
+    return next(tokens, "").removeprefix(_TOKEN_SUBPROTOCOL)

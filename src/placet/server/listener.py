@@ -32,7 +32,7 @@ from placet.server.open_files import share_open_files
 from placet.stores.gc_tuning import tune_gc
 
 if TYPE_CHECKING:
-    from placet.server.context import RequestContext
+    from placet.server.context import CallerContext
 
 _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2_048
@@ -195,27 +195,22 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def run_server(
     app: Starlette, serve: ServeConfig, listening: socket.socket, on_started: Callable[[], None]
 ) -> int | None:
-    """Open the worlds of an application, serve them until a signal comes, and return its number.
+    """Start an application, serve it until a signal comes, and return the number of the signal.
 
     Raises:
         StoreError: A world cannot be opened.
     """
-    context: RequestContext = app.state.context
-    world = context.worlds.first
-
-    def drain() -> None:
-        context.is_draining = True
-
+    context: CallerContext = app.state.context
     # Around the server and not in its lifespan: a store that does not open is our error to tell.
     async with app.router.lifespan_context(app):
         return await serve_until_signal(
             app,
             serve,
             listening,
-            shutdown_seconds_max=world.config.limits.shutdown_seconds_max,
-            drain=drain,
+            shutdown_seconds_max=context.shutdown_seconds_max,
+            drain=context.drain,
             on_started=on_started,
-            worlds_max=context.worlds.in_files_max,
+            worlds_max=context.worlds_max,
         )
 
 

@@ -1,6 +1,7 @@
 """The configuration of the language model of conversations: the section `[model]`."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Final
@@ -42,7 +43,7 @@ class ModelConfig:
             raise ValueError(  # without the value, which may be the key
                 "api_key_env must be the name of an environment variable in capitals, not the key"
             )
-        if self.price is not None and not _is_price(self.price):
+        if self.price is not None and not is_price(self.price):
             raise ValueError(
                 "price must be [IN, OUT] or [IN, OUT, CACHED] in US dollars for a million tokens, "
                 f"each at least 0, got {self.price!r}"
@@ -59,7 +60,8 @@ class ModelConfig:
         return ModelConfig(name=name, max_usd=self.max_usd, max_tokens=self.max_tokens)
 
 
-def _is_price(price: list[float]) -> bool:
+def is_price(price: Sequence[float]) -> bool:
+    """Return whether a price is two or three finite numbers of at least 0."""
     return len(price) in _PRICES and all(isfinite(one) and one >= 0 for one in price)
 
 

@@ -4,10 +4,8 @@ It listens before anything of the log is replayed, so that a long log shows its 
 moment at once.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from socket import socket
-from typing import Final
 
 from anyio import to_thread
 from starlette.applications import Starlette
@@ -17,12 +15,9 @@ from placet.server.app import middleware, problem_handlers
 from placet.server.config import ServeConfig
 from placet.server.context import CallerContext
 from placet.server.credentials import Credentials
-from placet.server.history.controls import NoControls, SentControls
+from placet.server.history.controls import Controls, SentControls
 from placet.server.history.timelines import Source, Timelines
-from placet.server.listener import serve_until_signal
 from placet.server.routes import history, run_control
-
-_SHUTDOWN_SECONDS_MAX: Final = 2
 
 
 def build_play_app(
@@ -45,7 +40,7 @@ def build_play_app(
         lambda name: source if name == world else None,
         lambda: [world],
         lambda name: name == world,
-        lambda _name: controls or NoControls(),
+        lambda _name: controls or Controls(),
         is_live=False,
         limits=serve.limits,
     )
@@ -71,18 +66,3 @@ def build_play_app(
     app.state.timelines = timelines
     app.state.controls = controls
     return app
-
-
-async def serve_play(
-    app: Starlette, serve: ServeConfig, listening: socket, on_started: Callable[[], None]
-) -> int | None:
-    """Serve the application until a signal comes, and return its number."""
-    async with app.router.lifespan_context(app):
-        return await serve_until_signal(
-            app,
-            serve,
-            listening,
-            shutdown_seconds_max=_SHUTDOWN_SECONDS_MAX,
-            drain=lambda: None,
-            on_started=on_started,
-        )

@@ -55,8 +55,10 @@ class StoreWatch:
         self._is_exiting = config.exit_on_store_failure
         self._on_reopened = on_reopened
         self._on_exit = on_exit
+        # Attempts to reopen since the world was last open for `STABLE_SECONDS`; sets the pause.
         self._attempts = 0
         self._opened_at = asyncio.get_running_loop().time()
+        # The one check in progress, for which all callers wait; None between two checks.
         self._check: asyncio.Task[None] | None = None
         self._checked_at = float("-inf")
         self._unready: str | None = None

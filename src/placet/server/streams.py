@@ -75,8 +75,10 @@ class SendTurns:
     """A queue of streams that want to send: a fixed number of them per pass of the event loop."""
 
     def __init__(self) -> None:
+        # Streams that may still begin to send in this pass.
         self._left = _SENDS_PER_PASS
         self._waiting: deque[asyncio.Future[None]] = deque()
+        # True iff `_begin_pass` will be called; so it is as long as a stream waits.
         self._is_scheduled = False
 
     async def take(self) -> None:

@@ -74,6 +74,7 @@ class Worlds:
         self._open: dict[str, Orchestrator] = {}
         self._watches: dict[str, StoreWatch] = {}
         self._making = asyncio.Lock()
+        # The name of the world whose creation holds `_making`; no fork gets it meanwhile.
         self._being_made: str | None = None
 
     async def open(self) -> None:

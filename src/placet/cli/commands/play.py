@@ -53,7 +53,7 @@ def play(
     with needs_extra("play"):
         from placet.server import listener  # noqa: PLC0415  # the extra
         from placet.server.history.timelines import Source  # noqa: PLC0415
-        from placet.server.play import build_play_app, serve_play  # noqa: PLC0415
+        from placet.server.play import build_play_app  # noqa: PLC0415
 
     log = log_to_read(store)
     if not log.count():
@@ -76,7 +76,7 @@ def play(
         if open_page:
             webbrowser.open(page)
 
-    return listener.run_to_signal(listening, serve_play(app, serve, listening, tell))
+    return listener.run_to_signal(listening, listener.run_server(app, serve, listening, tell))
 
 
 def _controls() -> "SentControls":

@@ -1,12 +1,13 @@
 """`placet chat`: a conversation with an agent about a world, in a terminal or through a pipe."""
 
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from getpass import getuser
 from io import TextIOWrapper
-from typing import Annotated
+from math import isfinite, nan
+from typing import Annotated, Final
 
 import typer
 from anyio.from_thread import start_blocking_portal
@@ -16,24 +17,23 @@ from placet.agents.session.session import Session
 from placet.cli.signals import Terminated, terminated_as_interrupted
 from placet.cli.terminal import AsJson, CommandError, notify, say
 from placet.cli.world_options import DomainOption, SetOption, StoreOption
-from placet.frontends.adapter_names import TerminalHumanAdapter, proposer
+from placet.frontends.adapter_names import TerminalHumanAdapter, agent_limits, proposer
 from placet.frontends.chat.loop import Ask, ChatLoop, Person
-from placet.frontends.model_budget import agent_limits, read_max_usd, read_price
 from placet.frontends.render import JsonRenderer, TextRenderer
 from placet.frontends.world_factory import (
     ModeOption,
     SessionOption,
     check_words,
     conversation_world,
+    opened_session,
 )
-from placet.kernel.plugin.domain import Domain
-from placet.runtime.config import OrchestratorConfig
-from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.codec import Json
-from placet.server.model_config import ModelConfig
+from placet.server.model_config import ModelConfig, is_price
 from placet.server.settings import MODEL, Given, load_model_config, parse_assignment
 
-_PERSON_SECONDS_MAX = 3_600
+_NO_LIMIT: Final = "none"
+"""As `--max-usd`: no limit in money."""
+
+_PERSON_SECONDS_MAX: Final = 3_600
 """How long a person who proposes may take."""
 
 
@@ -90,15 +90,22 @@ def chat(  # noqa: PLR0917  # the command line has no positions
     if agent is not None:
         flags["name"] = Given(agent, "--agent")
     if price is not None:
-        flags["price"] = Given(read_price(price), "--price")
+        flags["price"] = Given(_read_price(price), "--price")
     if max_usd is not None:
-        flags["max_usd"] = Given(read_max_usd(max_usd), "--max-usd")
+        flags["max_usd"] = Given(_read_max_usd(max_usd), "--max-usd")
     if max_tokens is not None:
         flags["max_tokens"] = Given(max_tokens, "--max-tokens")
     model, of_world = _chosen_model(flags, assignments)
     adapter = proposer(model, keeps_price=price is not None)
     domains, config = conversation_world("chat", domain, store, of_world)
-    opening = _opened(domains, config, session, mode, adapter, model)
+    limits = agent_limits(model)
+    if isinstance(adapter, TerminalHumanAdapter):
+        limits = agent_limits(model, seconds_max=_PERSON_SECONDS_MAX)
+        seconds_max = max(config.limits.effect_seconds_max, _PERSON_SECONDS_MAX)
+        config = replace(config, limits=replace(config.limits, effect_seconds_max=seconds_max))
+    opening = opened_session(
+        domains, config, session=session, mode=mode, adapter=adapter, limits=limits
+    )
     who = Person(person or _login_name(), role, is_there)
     try:
         with terminated_as_interrupted():
@@ -163,32 +170,6 @@ def _is_somebody_there() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-@asynccontextmanager
-async def _opened(
-    domains: list[Domain],
-    config: OrchestratorConfig,
-    session: str,
-    mode: str | None,
-    adapter: Adapter,
-    model: ModelConfig,
-) -> AsyncIterator[Session]:
-    more: dict[str, Json] = {}
-    if isinstance(adapter, TerminalHumanAdapter):
-        seconds_max = max(config.limits.effect_seconds_max, _PERSON_SECONDS_MAX)
-        config = replace(config, limits=replace(config.limits, effect_seconds_max=seconds_max))
-        more = {"seconds_max": _PERSON_SECONDS_MAX}
-    async with Orchestrator(domains, config) as world:
-        opening = Session.open(
-            world=world,
-            session=session,
-            mode=mode,  # type: ignore[arg-type]  # checked above
-            adapter=adapter,
-            limits=agent_limits(model, **more),
-        )
-        async with opening as opened:
-            yield opened
-
-
 def _asking(is_there: bool, *, as_json: bool) -> Ask:
     """Return a function that reads a line, with a prompt and editing on a terminal."""
     if not is_there:
@@ -225,3 +206,40 @@ def _login_name() -> str:
         return getuser()
     except (KeyError, OSError):  # nobody of this number is known
         return "person"
+
+
+def _read_price(text: str) -> list[float]:
+    """Parse `IN,OUT` or `IN,OUT,CACHED`: US dollars for a million tokens.
+
+    Raises:
+        CommandError: The text is not two or three numbers of at least 0.
+    """
+    try:
+        price = [float(part) for part in text.split(",")]
+    except ValueError:
+        price = []
+    if not is_price(price):
+        raise CommandError(
+            f"--price takes IN,OUT or IN,OUT,CACHED in US dollars for a million tokens, such as "
+            f"0.25,2 (a model of your own: 0,0), got {text!r}"
+        )
+    return price
+
+
+def _read_max_usd(text: str) -> float | None:
+    """Parse a limit in US dollars, or `none`.
+
+    Raises:
+        CommandError: The text is neither.
+    """
+    if text == _NO_LIMIT:
+        return None
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = nan
+    if not isfinite(amount) or amount < 0:
+        raise CommandError(
+            f"--max-usd takes US dollars for a turn, such as 0.5, or {_NO_LIMIT}, got {text!r}"
+        )
+    return amount

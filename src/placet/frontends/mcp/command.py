@@ -2,10 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 import anyio
 import typer
@@ -21,26 +20,13 @@ from placet.frontends.world_factory import (
     SessionOption,
     check_words,
     conversation_world,
+    opened_session,
 )
-from placet.kernel.plugin.domain import Domain
-from placet.runtime.config import OrchestratorConfig
-from placet.runtime.orchestrator import Orchestrator
 from placet.server.config import PORT_MAX, ServeConfig
 
 _MCP_MAJOR: Final = "2"
 _SHUTDOWN_SECONDS_MAX: Final = 2
 """Over HTTP, for what is in flight: a stream that a client left open never ends by itself."""
-
-
-class _Options(NamedTuple):
-    """The options of the command line."""
-
-    domains: list[Domain]
-    config: OrchestratorConfig
-    session: str
-    agent: str
-    mode: str | None
-    person: str | None
 
 
 def mcp(  # noqa: PLR0917  # the command line has no positions
@@ -93,10 +79,10 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     except ImportError as error:  # also of a name that another version of mcp does not have
         raise CommandError(missing_module(error)) from error
     domains, config = conversation_world("mcp", domain, store, assignments)
-    options = _Options(domains, config, session, agent, mode, person)
+    opening = opened_session(domains, config, session=session, agent=agent, mode=mode)
     if http is None:
-        return anyio.run(_over_stdio, options)
-    number = anyio.run(_over_http, options, _address(http, tokens))
+        return anyio.run(_over_stdio, opening, person)
+    number = anyio.run(_over_http, opening, person, _address(http, tokens))
     return 0 if number is None else 128 + number
 
 
@@ -114,20 +100,7 @@ def missing_module(error: ImportError) -> str:
     return f"`placet mcp` needs {error.name}, which is not installed: pip install 'placet[mcp]'"
 
 
-@asynccontextmanager
-async def _opened(options: _Options) -> AsyncIterator[Session]:
-    async with Orchestrator(options.domains, options.config) as world:
-        opening = Session.open(
-            world=world,
-            session=options.session,
-            agent=options.agent,
-            mode=options.mode,  # type: ignore[arg-type]  # checked above
-        )
-        async with opening as session:
-            yield session
-
-
-async def _over_stdio(options: _Options) -> int:
+async def _over_stdio(opening: AbstractAsyncContextManager[Session], person: str | None) -> int:
     """Serve until the client closes its end, or a signal comes; gives the exit code."""
     from mcp.server.stdio import stdio_server  # noqa: PLC0415  # the extra
 
@@ -138,29 +111,31 @@ async def _over_stdio(options: _Options) -> int:
     # A signal ends what is asked of the session, and not the session: that is closed in order.
     asking, loop = anyio.CancelScope(), asyncio.get_running_loop()
     with StopSignals(lambda: loop.call_soon_threadsafe(asking.cancel)) as stop:
-        async with _opened(options) as session:
+        async with opening as session:
             with asking, claimed as lines:
                 # Of what it is given as stdin it asks lines, and nothing else.
                 stdio = stdio_server(lines)  # type: ignore[arg-type]
                 async with stdio as (reading, writing):
-                    server = McpServer(session, options.person).server()
+                    server = McpServer(session, person).server()
                     await server.run(reading, writing, server.create_initialization_options())
     return stop.exit_code
 
 
-async def _over_http(options: _Options, serve: ServeConfig) -> int | None:
+async def _over_http(
+    opening: AbstractAsyncContextManager[Session], person: str | None, serve: ServeConfig
+) -> int | None:
     """Serve until a signal comes, and return its number."""
     from placet.frontends.mcp.server import McpServer, http_app  # noqa: PLC0415  # the extra
-    from placet.frontends.mcp.tokens import WithTokens  # noqa: PLC0415  # the extra
+    from placet.frontends.mcp.session_shares import WithTokens  # noqa: PLC0415  # the extra
     from placet.server.http.fair_share import FairShare  # noqa: PLC0415  # the extra
     from placet.server.listener import listen, serve_until_signal, url_of  # noqa: PLC0415
 
     known, token = serve.credentials_or_new()
     with listen(serve) as listening:
-        async with _opened(options) as session:
-            app = http_app(McpServer(session, options.person), serve)
+        async with opening as session:
+            app = http_app(McpServer(session, person), serve)
             async with app.router.lifespan_context(app):
-                served = WithTokens(app, known, options.agent, serve.limits)
+                served = WithTokens(app, known, session.agent_id, serve.limits)
                 return await serve_until_signal(
                     FairShare(served, known, serve.limits),
                     serve,

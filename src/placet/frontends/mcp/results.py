@@ -14,6 +14,7 @@ from placet.frontends.render import changed, command_of
 from placet.kernel.plugin.domain import Kind
 from placet.schemas.codec import Json, from_json
 from placet.schemas.printable import printable
+from placet.server.wire_schemas import array_schema
 
 _CHANGES_ASKED: Final = 20
 _TURN_SCHEMA: Final = Turn.model_json_schema(mode="serialization")
@@ -51,7 +52,7 @@ def plan_tool(name: str, kinds: Sequence[str]) -> types.Tool:
         name: Name of the tool.
         kinds: Names of the kinds that an action may have.
     """
-    action = {
+    action: dict[str, Json] = {
         "type": "object",
         "properties": {
             "kind": {"type": "string", "enum": list(kinds), "description": "Name of a tool."},
@@ -59,23 +60,13 @@ def plan_tool(name: str, kinds: Sequence[str]) -> types.Tool:
         },
         "required": ["kind"],
     }
+    goal = {"type": "string", "minLength": 1, "maxLength": 2000}
+    goal["description"] = "The purpose of the plan, in words."
+    actions = array_schema(action, minItems=1, maxItems=32)
+    actions["description"] = "The actions, in the order in which they are done."
     schema: dict[str, Json] = {
         "type": "object",
-        "properties": {
-            "goal": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 2000,
-                "description": "The purpose of the plan, in words.",
-            },
-            "actions": {
-                "type": "array",
-                "items": action,
-                "minItems": 1,
-                "maxItems": 32,
-                "description": "The actions, in the order in which they are done.",
-            },
-        },
+        "properties": {"goal": goal, "actions": actions},
         "required": ["goal", "actions"],
     }
     return types.Tool(

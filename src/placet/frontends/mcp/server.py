@@ -20,7 +20,7 @@ from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
 from placet.agents.proposal.turn_result import ApprovalRequest, Turn
 from placet.agents.session.session import Session
 from placet.cli.app import installed_version
-from placet.frontends.client_turn import failed_turn, visible_turn
+from placet.frontends.client_turn import failed_turn, visible_part
 from placet.frontends.mcp.resources import Resources
 from placet.frontends.mcp.results import confirmation, plan_tool, refused, result_of, tool_of
 from placet.frontends.world_factory import catalogue_of
@@ -159,7 +159,7 @@ class McpServer:
 
     async def _shown(self, turn: Turn) -> Turn:
         """Remove the parts that the agent may not see, because the client's model acts for it."""
-        return await visible_turn(turn, self._session)
+        return await visible_part(turn, self._session)
 
     async def _approval(self, approval_id: str) -> ApprovalRequest | None:
         approvals = await self._session.approvals()

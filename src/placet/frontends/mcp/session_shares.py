@@ -1,4 +1,4 @@
-"""Bounds the MCP sessions that the tokens of one name have open over HTTP, and counts their reads.
+"""Before an MCP server over HTTP: bearer tokens, the sessions of one name, and a count of reads.
 
 A session of the older protocol versions is kept in memory from its first request until its client
 deletes it or it was idle for too long. The SDK bounds all of them together; without a share for
@@ -11,10 +11,12 @@ from time import monotonic
 from typing import Final
 
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from placet.schemas.limits import HttpLimits
-from placet.server.credentials import Principal
+from placet.server.context import authenticate
+from placet.server.credentials import Credentials, Principal
 from placet.server.http.problems import Problem
 from placet.server.http.reads import Reads
 
@@ -128,3 +130,36 @@ class SessionShares:
             headers={} if seconds is None else {"retry-after": str(seconds)},
             retry_after=seconds,
         )
+
+
+class WithTokens:
+    """ASGI middleware that passes only requests with a token of the agent or the operator.
+
+    Args:
+        app: The wrapped application.
+        known: The tokens.
+        agent_id: The agent that the application proposes as.
+        limits: Bounds of the server, such as the sessions of one name's tokens.
+    """
+
+    def __init__(self, app: ASGIApp, known: Credentials, agent_id: str, limits: HttpLimits) -> None:
+        self._app = app
+        self._sessions = SessionShares(app, limits)
+        self._known = known
+        self._agent_id = agent_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to the application, or answer 401, 403, or 429 for its sessions."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            who = authenticate(self._known, HTTPConnection(scope))
+            if not who.is_operator and who.submitter != self._agent_id:
+                raise Problem(
+                    "forbidden", f"this token does not speak for agent {self._agent_id!r}"
+                )
+        except Problem as problem:
+            await problem.response()(scope, receive, send)
+            return
+        await self._sessions.serve(who, scope, receive, send)

@@ -1,18 +1,25 @@
-"""The bodies of sessions over HTTP, and the adapter that one names."""
+"""The bodies of sessions over HTTP with examples, the adapter that one names, and the answers."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from inspect import getdoc
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
+from pydantic import BaseModel
 
-from placet.agents.proposal.modes import ModeName
+from placet.agents.proposal.modes import MODES, ModeName
+from placet.agents.proposal.turn_result import ApprovalRequest, Turn
 from placet.cli.terminal import CommandError
 from placet.domains.session.payloads import ROLE_CHARS_MAX, SESSION_CHARS_MAX
 from placet.frontends.adapter_names import SCRIPTED, proposer
 from placet.schemas.codec import Json
+from placet.schemas.identity import ID_CHARS_MAX
 from placet.server.http.parameters import Fields, Identity, PathPart
 from placet.server.http.problems import Problem
+from placet.server.http.routing import Body
 from placet.server.model_config import ModelConfig
+from placet.server.wire_schemas import REFERENCE, array_schema, object_schema, ref
 
 _SessionName = Annotated[PathPart, Meta(max_length=SESSION_CHARS_MAX)]
 _Role = Annotated[str, Meta(max_length=ROLE_CHARS_MAX)]
@@ -98,3 +105,63 @@ def adapter_of(model: ModelConfig) -> object:
         return proposer(model)
     except CommandError as error:
         raise Problem("request_invalid", str(error)) from error
+
+
+_ID: Final = {"type": "string", "minLength": 1, "maxLength": ID_CHARS_MAX}
+
+OPENING: Final = Body(
+    SessionOpening,
+    {
+        "default": {
+            "value": {
+                "session": "main",
+                "agent": "planner",
+                "mode": "assisted",
+                "proposer": "scripted",
+                "people": {"ann": ""},
+            }
+        }
+    },
+    is_optional=True,
+)
+MODE: Final = Body(SessionMode, {"default": {"value": {"mode": "interactive"}}})
+MESSAGE: Final = Body(
+    SessionMessage, {"default": {"value": {"message": "set beam to 9 m, lock hull length"}}}
+)
+DECISION: Final = Body(ApprovalDecision, {"default": {"value": {"decision": "approve"}}})
+
+
+def _models(*models: type[BaseModel]) -> dict[str, Json]:
+    """Return the schemas of models, each of their parts by its name."""
+    schemas: dict[str, Any] = {}
+    for model in models:
+        schema = model.model_json_schema(mode="serialization", ref_template=REFERENCE + "{model}")
+        schemas |= schema.pop("$defs", {})
+        schemas[model.__name__] = schema
+    return schemas
+
+
+_EDIT: Final = array_schema(ref("ReplacementAction"), minItems=1)
+
+SCHEMAS: Final[Mapping[str, Json]] = {
+    **_models(Turn, ApprovalRequest),
+    "ApprovalDecision": {
+        "oneOf": [
+            object_schema({"decision": {"enum": ["approve", "deny"]}}),
+            object_schema({"decision": {"const": "edit"}, "actions": _EDIT}),
+        ],
+        "description": getdoc(ApprovalDecision),
+    },
+    "Session": object_schema(
+        {
+            "session": _ID,
+            "agent": _ID,
+            "mode": {"enum": list(MODES)},
+            "proposer": {"type": ["string", "null"]},
+            "people": {"type": "object", "additionalProperties": {"type": "string"}},
+            "seq": {"type": "integer", "minimum": 0},
+            "turns": {"type": "array", "items": {"type": "object"}},
+        }
+    ),
+    "Approvals": object_schema({"approvals": array_schema(ref("ApprovalRequest"))}),
+}

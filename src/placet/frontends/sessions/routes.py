@@ -20,17 +20,20 @@ from placet.agents.proposal.turn_result import Turn
 from placet.agents.session.opener import agent_of
 from placet.agents.session.session import Session
 from placet.domains.session import Sessions
-from placet.frontends.adapter_names import SCRIPTED
-from placet.frontends.client_turn import failed_turn, visible_approval, visible_turn
-from placet.frontends.model_budget import agent_limits
+from placet.frontends.adapter_names import SCRIPTED, agent_limits
+from placet.frontends.client_turn import failed_turn, visible_part
 from placet.frontends.sessions.bodies import (
+    DECISION,
+    MESSAGE,
+    MODE,
+    OPENING,
+    SCHEMAS,
     ApprovalDecision,
     SessionMessage,
     SessionMode,
     SessionOpening,
     adapter_of,
 )
-from placet.frontends.sessions.wire_schemas import DECISION, MESSAGE, MODE, OPENING, SCHEMAS
 from placet.kernel.intent_visibility import speaks_for
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, from_json
@@ -190,7 +193,7 @@ async def list_approvals(world: str, session: str, request: Request) -> Json:
     opened, who = await _entered(world, session, request)
     approvals = await opened.session.approvals()
     if _speaks_for_proposer(opened, who):
-        approvals = [await visible_approval(one, opened.session) for one in approvals]
+        approvals = [await visible_part(one, opened.session) for one in approvals]
     listed = [one.model_dump(mode="json") for one in approvals]
     return {"approvals": listed}
 
@@ -347,7 +350,7 @@ async def _answered(
             raise
         raise Problem("conflict", str(error)) from error
     if _speaks_for_proposer(opened, who):
-        turn = await visible_turn(turn, opened.session)
+        turn = await visible_part(turn, opened.session)
     return _answer(turn)
 
 

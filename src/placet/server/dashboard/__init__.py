@@ -17,42 +17,23 @@ from placet.server.http.problems import Problem
 
 PAGE: Final = "page.html"
 PLAYER: Final = "player.html"
-PARTS: Final = {
-    "style.css": "text/css; charset=utf-8",
-    "icon.svg": "image/svg+xml",
-    "main.js": "text/javascript; charset=utf-8",
-    "api.js": "text/javascript; charset=utf-8",
-    "approvals.js": "text/javascript; charset=utf-8",
-    "chart.js": "text/javascript; charset=utf-8",
-    "events.js": "text/javascript; charset=utf-8",
-    "map.js": "text/javascript; charset=utf-8",
-    "metrics.js": "text/javascript; charset=utf-8",
-    "panels.js": "text/javascript; charset=utf-8",
-    "format.js": "text/javascript; charset=utf-8",
-    "player.js": "text/javascript; charset=utf-8",
-    "player_feed.js": "text/javascript; charset=utf-8",
-    "player_inspect.js": "text/javascript; charset=utf-8",
-    "player_line.js": "text/javascript; charset=utf-8",
-    "player_map.js": "text/javascript; charset=utf-8",
-    "player_state.js": "text/javascript; charset=utf-8",
-    "tree.js": "text/javascript; charset=utf-8",
-    "player.css": "text/css; charset=utf-8",
+_MEDIA_TYPES: Final = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
 }
+_NAMES: Final = """
+    style.css player.css icon.svg main.js api.js approvals.js chart.js events.js format.js map.js
+    metrics.js panels.js player.js player_feed.js player_inspect.js player_line.js player_map.js
+    player_state.js tree.js
+"""
+PARTS: Final = {name: _MEDIA_TYPES[name.rpartition(".")[2]] for name in _NAMES.split()}
 """What the page loads, by name, and its media type. Nothing else in this folder is served."""
 
-POLICY: Final = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 HEADERS: Final = {
     "content-security-policy": POLICY,

@@ -1,12 +1,12 @@
 """Control of the run that is played: pause, single steps, suspension of agents."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from placet.schemas.codec import Json
 
 
-class Controls(Protocol):
+class Controls(NamedTuple):
     """The control of one world.
 
     Attributes:
@@ -15,21 +15,8 @@ class Controls(Protocol):
         is_paused: The world is paused.
     """
 
-    @property
-    def commands(self) -> list[str]:
-        """Return what can be done."""
-
-    @property
-    def is_paused(self) -> bool:
-        """Return whether the world is paused."""
-
-
-class NoControls:
-    """The control of a world that is only read."""
-
-    def __init__(self) -> None:
-        self.commands: list[str] = []
-        self.is_paused = False
+    commands: Sequence[str] = ()
+    is_paused: bool = False
 
 
 class SentControls:
@@ -48,20 +35,10 @@ class SentControls:
         self.is_paused = False
         self._send = send
 
-    def pause(self) -> None:
-        """Pause the run after its present tick."""
-        self.is_paused = True
-        self._send({"command": "pause"})
-
-    def resume(self) -> None:
-        """Go on with the run."""
-        self.is_paused = False
-        self._send({"command": "resume"})
-
-    def step(self) -> None:
-        """Run one tick, and pause after it."""
-        self.is_paused = True
-        self._send({"command": "step"})
+    def order(self, command: str) -> None:
+        """Order `pause` after the present tick, `resume`, or `step`: one tick, and a pause."""
+        self.is_paused = command != "resume"
+        self._send({"command": command})
 
     def change_agent(self, agent_id: str, change: str) -> None:
         """Change an agent before the next tick; `change` is `suspended` or `resumed`."""

@@ -1,4 +1,4 @@
-"""Questions whose answer needs the ledger, so a replay: an agent's view, an explanation, a fork."""
+"""Questions whose answer needs the ledger, so a replay: an agent's view, a fork."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,6 @@ from shlex import quote
 from typing import Final
 
 from placet.actors.observation.viewer import Viewer
-from placet.history.explain import explain, explain_seq
 from placet.history.fork import Fork, ForkOptions, fork
 from placet.history.position import Position
 from placet.history.reader import config_from
@@ -16,7 +15,6 @@ from placet.kernel.plugin.rules_version import rules_in
 from placet.scenarios.resume import indivisible_ns
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.errors import StoreError
-from placet.schemas.explanation import Explanation
 from placet.server.history.timelines import PlayedWorld, Source
 from placet.stores.snapshots.recovery import recover
 from placet.stores.url import open_event_log
@@ -59,20 +57,6 @@ def _seen(name: str, rows: Mapping[str, Mapping[str, Json]]) -> dict[str, Json]:
             for entity in ids[:_ENTITIES_MAX]
         ],
     }
-
-
-def explanation(
-    played: PlayedWorld, agent_id: str | None, req_id: str | None, seq: int | None
-) -> Explanation:
-    """Return the explanation of a request, or of the record that took a seq.
-
-    Raises:
-        StoreError: The log cannot be read.
-    """
-    source = played.source
-    if seq is not None:
-        return explain_seq(source.log, seq, source.domains, files=played.snapshots)
-    return explain(source.log, agent_id or "", req_id or "", source.domains, files=played.snapshots)
 
 
 def forked(

@@ -22,7 +22,7 @@ from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import HttpLimits
 from placet.schemas.names import path_part_fault
-from placet.server.history.controls import Controls, NoControls
+from placet.server.history.controls import Controls, SentControls
 from placet.server.history.counted_log import counted
 from placet.server.http.problems import Problem
 from placet.stores.snapshots.files import SnapshotStore, snapshots_of
@@ -154,7 +154,7 @@ class Timelines:
         find: Callable[[str], Source | None],
         names: Callable[[], list[str]],
         is_used: Callable[[str], bool],
-        controls: Callable[[str], Controls],
+        controls: Callable[[str], Controls | SentControls],
         *,
         is_live: bool,
         limits: HttpLimits,
@@ -199,9 +199,9 @@ class Timelines:
         """The names of the worlds, without the forks."""
         return self._names()
 
-    def controls(self, name: str) -> Controls:
+    def controls(self, name: str) -> Controls | SentControls:
         """Return the control of a world; none of a fork, which no process runs."""
-        return NoControls() if name in self._forks else self._controls(name)
+        return Controls() if name in self._forks else self._controls(name)
 
     def fork_path(self) -> Path:
         """Return an unused path for the log of a fork; it is removed when the server ends."""

@@ -99,22 +99,31 @@ class BoundedConnection(HttpToolsProtocol):
         super().__init__(**server)
         self._limits = limits
         self._shared = shared
+        # Received bytes. Those before `_at` are parsed: an end of a head may begin in them.
         self._unparsed = b""
+        # Index in `_unparsed` of the first byte that is not parsed yet; at most its length.
         self._at = 0
-        """Index in `_unparsed` of the first byte that is not parsed yet."""
+        # True iff `_shared` will call `parse` once more, and the connection is not lost.
         self._is_waiting_for_turn = False
+        # True iff this class has paused the transport, as it does while bytes are unparsed.
         self._is_reading_paused = False
+        # True iff the next byte is one of a head: the parser ends a message before the next.
         self._is_in_head = True
+        # True iff the parsed bytes end where a request ends, so that the parser holds none.
         self._is_whole = True
         self._head_bytes = 0
         """Bytes parsed since the last end of a head or a message, or the last data of a body."""
         self._body_bytes_left = 0
         """Unread bytes of a body of declared length; 0 for a chunked body."""
+        # Bytes of the present body that were parsed after the answer to it was complete.
         self._ignored_bytes = 0
         self._refusal: Problem | None = None
         """Why the head that was parsed last is refused; None if it is not."""
+        # Set from the connection, or from a request's first byte, to the request's end.
         self._request_timer: asyncio.TimerHandle | None = None
+        # Set while the client does not read, and from the moment in which the close begins.
         self._write_timer: asyncio.TimerHandle | None = None
+        # None until a handshake; from then on no byte is parsed as HTTP.
         self._websocket: WebSocketsSansIOProtocol | None = None
         self._stream_client = StreamClient()
 
@@ -283,6 +292,8 @@ class BoundedConnection(HttpToolsProtocol):
             self._parse()
 
     def _parse(self) -> None:
+        assert self._websocket is None, "the bytes of a stream are not parsed as HTTP"
+        assert self._at <= len(self._unparsed), "no byte is parsed before it came"
         parts_left, budget = _PARTS_MAX, _PART_BYTES
         while (
             parts_left and budget >= _EVENTS_WEIGHT and self._has_unparsed() and self._may_parse()

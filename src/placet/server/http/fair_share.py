@@ -49,7 +49,9 @@ class _Caller:
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._admitted = 0
+        # Bytes of the admitted bodies; more than `_bytes_max` only if there is one body.
         self._bytes = 0
+        # Empty unless a body is admitted: the first one that waits does not fit beside it.
         self.waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
     def admit(self, size: int) -> bool:
@@ -67,6 +69,7 @@ class _Caller:
 
     def release(self, size: int) -> None:
         """Remove a body, and admit waiting ones in order."""
+        assert self._admitted, "only an admitted body is released"
         self._admitted -= 1
         self._bytes -= size
         self._admit_waiting()

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, TypeVar
 from msgspec import Meta, Raw, field
 from starlette.requests import Request
 
+from placet.history.explain import explain, explain_seq
 from placet.history.fork import ForkOptions
 from placet.history.timeline import moments
 from placet.history.timeline.timeline import LAST, Moment, NoPlaceError, Query
@@ -256,9 +257,12 @@ def explain_request(played: PlayedWorld, query: ExplainQuery) -> Json:
     by_seq = query.agent is None and query.req_id is None and query.seq is not None
     if not by_request and not by_seq:
         raise Problem("request_invalid", "expected agent and req_id, or seq")
+    log, domains, *_ = played.source
     if query.seq is not None:
         played.timeline.require(played.timeline.at_seq(query.seq))
-    return questions.explanation(played, query.agent, query.req_id, query.seq).as_dict()
+        return explain_seq(log, query.seq, domains, files=played.snapshots).as_dict()
+    request = query.agent or "", query.req_id or ""
+    return explain(log, *request, domains, files=played.snapshots).as_dict()
 
 
 @table.on(

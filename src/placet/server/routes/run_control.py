@@ -23,19 +23,19 @@ _USUAL: Final = (401, 403, 404)
 @table.on("POST", "/pause", "Pause a run", "", *_USUAL, status=204)
 async def pause_run(world: str, request: Request) -> None:
     """Pause the run after its present tick."""
-    _controls(world, request).pause()
+    _controls(world, request).order("pause")
 
 
 @table.on("POST", "/resume", "Resume a run", "", *_USUAL, status=204)
 async def resume_run(world: str, request: Request) -> None:
     """Go on with the run."""
-    _controls(world, request).resume()
+    _controls(world, request).order("resume")
 
 
 @table.on("POST", "/step", "Run one tick", "", *_USUAL, status=204)
 async def step_run(world: str, request: Request) -> None:
     """Run one tick, and pause after it."""
-    _controls(world, request).step()
+    _controls(world, request).order("step")
 
 
 @table.on(

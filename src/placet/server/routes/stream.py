@@ -21,8 +21,7 @@ from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import AgentError, ClosedError, StoreError
 from placet.schemas.event import Event
 from placet.schemas.latency import ByDistance, Constant, Latency, Uniform
-from placet.server.auth import SUBPROTOCOL
-from placet.server.context import RequestContext, context_of
+from placet.server.context import SUBPROTOCOL, RequestContext, context_of
 from placet.server.credentials import Principal
 from placet.server.http.parameters import Fields, Place, ViewAgent, read_query
 from placet.server.http.problems import Problem, deny

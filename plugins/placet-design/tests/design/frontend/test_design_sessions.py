@@ -7,7 +7,7 @@ import pytest
 
 from placet.agents import PlannerOutput, Session
 from placet.domains.session import Sessions
-from placet.frontends.sessions.wire_schemas import SCHEMAS
+from placet.frontends.sessions.bodies import SCHEMAS
 from placet.server import wire_schemas
 from placet.server.credentials import hash_of
 from placet_design import Design
