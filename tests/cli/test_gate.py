@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.cli.commands.gate import _converse
-from placet.cli.commands.gate_input import InputStream, LineSplitter
+from placet.cli.commands.gate import InputStream, LineSplitter, _converse
 from placet.cli.commands.gate_session import GateSession
 from placet.cli.signals import StopSignals
 from placet.domains.world import World

@@ -468,10 +468,10 @@ def test_unknown_command_suggests_the_nearest(placet):
 def test_interrupt_ends_quietly(placet, monkeypatch):
     from placet.cli.commands import verify as command
 
-    def interrupted(_):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "log_to_read", interrupted)
+    monkeypatch.setattr(command, "read_log", interrupted)
     outcome = placet("verify", "town.db")
     assert (outcome.code, outcome.out, outcome.err) == (130, "", "")
 

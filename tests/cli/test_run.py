@@ -136,7 +136,7 @@ def test_log_of_another_world_is_not_reported_as_verified(placet, monkeypatch):
     from placet.cli.commands import run_session as command
     from placet.stores.reading import log_to_read
 
-    monkeypatch.setattr(command, "log_to_read", lambda _: log_to_read("town.db"))
+    monkeypatch.setattr(command, "read_log", lambda *_: log_to_read("town.db"))
     outcome = placet("run", *TOWN)
     assert outcome.code == 1
     assert "is not of this run" in outcome.err

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from placet.cli.commands.run_report import report_lines
+from placet.cli.commands.run_session import report_lines
 from placet.cli.terminal import plain_lines
 from placet.history.reader import check_integrity
 from placet.scenarios import ScenarioError, load

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.cli.commands.run_report import report_lines
+from placet.cli.commands.run_session import report_lines
 from placet.cli.terminal import plain_lines
 from placet.history.reader import check_integrity
 from placet.scenarios import load

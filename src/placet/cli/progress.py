@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from placet.actors.ports import EventLog
 from placet.schemas.printable import printable
+from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -22,6 +23,15 @@ _WHOLE_RATE_MIN: Final = 10
 
 _shown: "Final[list[Progress]]" = []
 """The bar on the terminal, if there is one: two would draw over each other."""
+
+
+def read_log(store: str, description: str) -> EventLog:
+    """Return the log of a store, to be read alone; its long reads show a bar on a terminal.
+
+    Raises:
+        StoreError: The store has no log.
+    """
+    return with_bar(log_to_read(store), description)
 
 
 def with_bar(log: _Log, description: str) -> _Log:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from placet.cli.domains import AgainBy, again_by
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.terminal import (
     Line,
     Result,
@@ -15,7 +15,6 @@ from placet.cli.terminal import (
     text_or_json,
     with_json,
 )
-from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.history.bisect import FirstDifference
@@ -35,7 +34,7 @@ def bisect(
     """
     from placet.history.bisect import bisect as find_parting  # noqa: PLC0415  # and pydantic with it
 
-    first, second = (with_bar(log_to_read(log), "bisect") for log in (store, other))
+    first, second = (read_log(log, "bisect") for log in (store, other))
     parting = find_parting(first, second, again_by(domain))
     return Result(parting.as_dict, _lines(store, other, parting), bool(parting.shared))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from placet.actors.ports import EventLog
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.terminal import CommandError, Result, StoreArgument, TextTable, number, with_json
 from placet.stores.gc_tuning import tuned_gc
 from placet.stores.reading import log_to_read
@@ -61,7 +61,7 @@ def collect(
     from placet.scenarios.values import Collect  # noqa: PLC0415  # see above
 
     functions = dict(map(_function, world or ()))
-    with closing(with_bar(log_to_read(store), "collect")) as log:
+    with closing(read_log(store, "collect")) as log:
         if agents or world or refusals:
             chosen = Collect(agents=tuple(agents or ()), refusals=refusals, world=functions)
         else:

@@ -5,9 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.terminal import Result, StoreArgument, number, pluralize, with_json
-from placet.stores.reading import log_to_read
 from placet.stores.snapshots.files import snapshots_of
 from placet.stores.url import file_of
 
@@ -29,7 +28,7 @@ def compact(
     """
     from placet.stores.snapshots.compaction import compact as compact_log  # noqa: PLC0415  # and SQLite with it
 
-    log = with_bar(log_to_read(store), "compact")
+    log = read_log(store, "compact")
     files, path = snapshots_of(log), file_of(log)
     assert files is not None, "a log that can be read again has snapshots"
     before = _size_of(path)

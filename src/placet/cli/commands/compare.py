@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from placet.cli.domains import AgainBy
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.terminal import (
     Line,
     Result,
@@ -19,7 +19,6 @@ from placet.cli.terminal import (
     text_or_json,
     with_json,
 )
-from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.history.diff import Request
@@ -85,7 +84,7 @@ def _compare_study(folder: str, key: str) -> Result:
 def _compare_logs(store: str, other: str, domain: list[str]) -> Result:
     from placet.lab.comparison import compare as compared  # noqa: PLC0415  # and pydantic with it
 
-    first, second = (with_bar(log_to_read(log), "compare") for log in (store, other))
+    first, second = (read_log(log, "compare") for log in (store, other))
     runs = compared(first, second, domains=domain)
     return Result(runs.as_dict, _lines(store, other, runs), runs.is_equal)
 

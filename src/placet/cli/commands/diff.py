@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.terminal import ColoredLine, Line, Result, StoreArgument, json_line, with_json
 from placet.schemas.errors import ValidationError
-from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.history.diff import DecisionDifference, WorldDiff, WorldDifference
@@ -45,7 +44,7 @@ def diff(
     """
     from placet.history.diff import diff as compare  # noqa: PLC0415  # and pydantic with it
 
-    first, second = (with_bar(log_to_read(log), "diff") for log in (store, other))
+    first, second = (read_log(log, "diff") for log in (store, other))
     try:
         worlds = compare(first, second, at=at, path=path)
     except ValidationError as error:  # there is nothing to compare

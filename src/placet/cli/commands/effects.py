@@ -11,7 +11,7 @@ import typer
 
 from placet.actors.ports import EventLog
 from placet.cli import completion
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.terminal import (
     CommandError,
     Line,
@@ -30,7 +30,6 @@ from placet.schemas.effect import EFFECT_STATES, EffectKey, EffectStatus, Settle
 from placet.schemas.errors import ValidationError
 from placet.schemas.json_value import InvalidJsonValue
 from placet.schemas.printable import printable
-from placet.stores.reading import log_to_read
 from placet.stores.url import file_of
 
 _OUTCOMES: Final = ("succeeded", "failed")
@@ -93,7 +92,7 @@ def effects(
     """
     if state is not None and state not in EFFECT_STATES:
         raise typer.BadParameter(f"--state must be one of {', '.join(EFFECT_STATES)}")
-    log = with_bar(log_to_read(store), "effects")
+    log = read_log(store, "effects")
     path = file_of(log)
     if any(resolve):
         return _resolve(log, path, resolve, output, domain or ())

@@ -7,7 +7,7 @@ import typer
 
 from placet.cli import completion
 from placet.cli.domains import AgainBy, again_by
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.terminal import (
     Line,
     Result,
@@ -22,7 +22,6 @@ from placet.cli.terminal import (
 from placet.schemas.codec import Json
 from placet.schemas.explanation import Explanation, StageReport
 from placet.schemas.refusal import Stage
-from placet.stores.reading import log_to_read
 
 _Fact = Mapping[str, Json]
 _LISTED_MAX: Final = 12
@@ -78,7 +77,7 @@ def explain(
     from placet.history.explain import explain as explain_request  # noqa: PLC0415  # and pydantic
     from placet.history.explain import explain_seq  # noqa: PLC0415  # above
 
-    log, domains = with_bar(log_to_read(store), "explain"), again_by(domain)
+    log, domains = read_log(store, "explain"), again_by(domain)
     if seq is not None:
         explained = explain_seq(log, seq, domains)
     else:

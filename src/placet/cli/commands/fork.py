@@ -7,7 +7,7 @@ import typer
 
 from placet.cli import completion
 from placet.cli.domains import AgainBy, again_by
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.terminal import (
     CommandError,
     Line,
@@ -21,7 +21,6 @@ from placet.kernel.control.operator_patch import EFFECTS
 from placet.schemas.codec import Json, from_json
 from placet.schemas.limits import SEED_MAX
 from placet.stores.files import unquoted
-from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.history.counterfactual_report import CounterfactualReport
@@ -121,7 +120,7 @@ def fork(
         dropped=tuple(drop_agent or ()),
         is_replayed=replay,
     )
-    log = with_bar(log_to_read(store), "fork")
+    log = read_log(store, "fork")
     tick_ns = indivisible_ns(log)
     position = Position(seq=at, tick=at_tick, record=at_record, whole_ticks_ns=tick_ns)
     try:

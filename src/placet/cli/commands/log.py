@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from itertools import chain
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from placet.actors.ports import EventLog
 from placet.cli.pager import paged
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.selection import (
     AgentOption,
     FromOption,
@@ -35,35 +35,10 @@ from placet.cli.terminal import (
 from placet.history.selection import Selection, require_named, selected_of, selected_records
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.log import record as log_record
 from placet.schemas.log.expand import batches_of
-from placet.schemas.log.record import (
-    Admitted,
-    AgentChanged,
-    Changes,
-    Checkpoint,
-    Configured,
-    EffectChanged,
-    ExecutorChanged,
-    ForkAdopted,
-    Header,
-    Patched,
-    Record,
-    Refused,
-    Registered,
-    RulesChanged,
-    Scheduled,
-    Settled,
-    SettlementFailed,
-    Tick,
-    agents_of,
-    intents_of,
-    record_as_dict,
-    record_type,
-)
-from placet.schemas.printable import (
-    printable,
-    printable_json,
-)
+from placet.schemas.log.record import Record, Refused, agents_of, intents_of
+from placet.schemas.printable import printable, printable_json
 from placet.stores.reading import log_to_read
 from placet.stores.snapshots.recovery import decode
 from placet.stores.url import ChangeFeed, change_feed_of
@@ -79,6 +54,8 @@ _COLORS: Final = {
     "effect_changed": "cyan",
 }
 """Color of a line on a terminal, by the type of its record."""
+
+_BatchRecord: TypeAlias = log_record.Admitted | Refused | log_record.Scheduled
 
 _LOOK_MS: Final = 200
 """Milliseconds between two reads of a log that is followed."""
@@ -184,7 +161,7 @@ def _terminal_width() -> int:
 
 def _say(ordinal: int, record: Record, width: int) -> None:
     seq = "-" if isinstance(record, Refused) else record.seq  # `explain --seq` finds no refusal
-    type_ = record_type(record)
+    type_ = log_record.record_type(record)
     place = f"{ordinal:>8} {seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  {type_:<10} "
     line = printable(f"{place}{_summary(record)}".rstrip())
     if width and len(line) > width and isinstance(record, Refused):  # its reason is at the end
@@ -193,8 +170,8 @@ def _say(ordinal: int, record: Record, width: int) -> None:
 
 
 def _as_json(ordinal: int, record: Record) -> str:
-    sim_time, data = record.now_ns / SECOND_NS, record_as_dict(record)
-    event = Event(record.seq, ordinal, record_type(record), sim_time, data)
+    sim_time, data = record.now_ns / SECOND_NS, log_record.record_as_dict(record)
+    event = Event(record.seq, ordinal, log_record.record_type(record), sim_time, data)
     return printable_json(event.as_dict())
 
 
@@ -203,7 +180,7 @@ def _existing_log(store: str, selection: Selection) -> Iterator[tuple[int, Recor
 
     The search shows a bar, and on a terminal the bar ends before the first line of output.
     """
-    records = selected_records(with_bar(log_to_read(store), "log"), selection)
+    records = selected_records(read_log(store, "log"), selection)
     first = next(records, None)
     if first is None:
         return iter(())
@@ -229,43 +206,42 @@ def _print_json_array(records: Iterator[tuple[int, Record]]) -> None:
 
 def _summary(record: Record) -> str:
     match record:
-        case Header():
+        case log_record.Header():
             domains = ", ".join(f"{name} {version}" for name, version in record.domains)
             return f"world {record.world!r}, seed {record.seed}, domains {domains}"
-        case RulesChanged():
+        case log_record.RulesChanged():
             domains = ", ".join(f"{name} {version}" for name, version in record.domains)
             return f"from here on by domains {domains} ({record.fingerprint[:8]})"
-        case Configured():
+        case log_record.Configured():
             return f"quotas {quotas_text(record.quotas, record.world_quota)}"
-        case Registered():
+        case log_record.Registered():
             return f"{record.agent_id} {rounded_json(record.attributes)}"
-        case AgentChanged():
+        case log_record.AgentChanged():
             return f"{record.agent_id} {_agent_change(record)}"
-        case ExecutorChanged():
+        case log_record.ExecutorChanged():
             bound = record.depth_max
             state = "no executor" if bound is None else f"an executor, at most {bound} open"
             return f"effects of {record.kind}: {state}"
-        case Tick():
+        case log_record.Tick():
             return _entities(record.changes) + _agents(record)
-        case Settled():
+        case log_record.Settled():
             outcome = "succeeded" if record.succeeded else "failed"
             output = rounded_json(record.output)
-            failed = (
-                f"; on_settle raised {record.error}" if isinstance(record, SettlementFailed) else ""
-            )
+            error = record.error if isinstance(record, log_record.SettlementFailed) else None
+            failed = "" if error is None else f"; on_settle raised {error}"
             return f"effect {record.effect_seq}.{record.effect_index} {outcome}: {output}{failed}"
-        case ForkAdopted() | Patched():
+        case log_record.ForkAdopted() | log_record.Patched():
             return _by_operator(record)
-        case EffectChanged():
+        case log_record.EffectChanged():
             why = f": {record.why}" if record.why else ""
             return f"effect {record.effect_seq}.{record.effect_index} {record.what}{why}"
-        case Checkpoint():
+        case log_record.Checkpoint():
             return f"state digest {record.state_digest.hex()}"
         case _:
             return " | ".join(map(_batch_summary, batches_of(record)))
 
 
-def _entities(changes: Changes) -> str:
+def _entities(changes: log_record.Changes) -> str:
     return f"{pluralize(len(changes.entities), 'entity', 'entities')} changed"
 
 
@@ -275,15 +251,15 @@ def _agents(record: Record) -> str:
     return f"; agents {' '.join(names)}" if names else ""
 
 
-def _agent_change(record: AgentChanged) -> str:
+def _agent_change(record: log_record.AgentChanged) -> str:
     if record.what != "permissions":
         return record.what
     kinds = record.permissions
     return f"may propose {'all kinds' if kinds is None else ', '.join(kinds) or 'nothing'}"
 
 
-def _by_operator(record: ForkAdopted | Patched) -> str:
-    if isinstance(record, Patched):
+def _by_operator(record: log_record.ForkAdopted | log_record.Patched) -> str:
+    if isinstance(record, log_record.Patched):
         return f"{record.cause}: {_entities(record.changes)}"
     put = f", {pluralize(len(record.given), 'value')} set" if record.given else ""
     dropped = f", without {', '.join(record.dropped)}" if record.dropped else ""
@@ -291,7 +267,7 @@ def _by_operator(record: ForkAdopted | Patched) -> str:
     return f"world {record.world!r}, forked from {record.parent!r} here{seed}{put}{dropped}"
 
 
-def _batch_summary(record: Admitted | Refused | Scheduled, *, with_payloads: bool = True) -> str:
+def _batch_summary(record: _BatchRecord, *, with_payloads: bool = True) -> str:
     parts = [record.batch_id]
     agent_id = None
     for intent in intents_of(record):
@@ -302,6 +278,6 @@ def _batch_summary(record: Admitted | Refused | Scheduled, *, with_payloads: boo
         parts.append(f"{intent['req_id']} {intent['kind']}{payload}")
     if isinstance(record, Refused):
         parts += [f"- {stage}/{code}: {message}" for _, stage, code, message in record.refusals]
-    if isinstance(record, Scheduled):
+    if isinstance(record, log_record.Scheduled):
         parts.append(f"- due at {record.due_ns / SECOND_NS:g} s")
     return " ".join(parts) + _agents(record)

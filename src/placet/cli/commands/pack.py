@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.terminal import (
     CommandError,
     Result,
@@ -15,7 +15,6 @@ from placet.cli.terminal import (
     pluralize,
     with_json,
 )
-from placet.stores.reading import log_to_read
 
 
 @with_json
@@ -41,7 +40,7 @@ def pack(
         raise CommandError(f"cannot pack into {file}: there is no such directory")
     from placet.history.pack import pack as pack_log  # noqa: PLC0415  # and pydantic with it
 
-    done = pack_log(with_bar(log_to_read(store), "pack"), Path(file), from_seq=from_seq)
+    done = pack_log(read_log(store, "pack"), Path(file), from_seq=from_seq)
     name, about = file if is_text(file) else ascii(file)[1:-1], done.about
     line = (
         f"{file}: {pluralize(about['records'], 'record')} of world {about['world']}, seq "

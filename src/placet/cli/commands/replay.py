@@ -6,13 +6,12 @@ from typing import Annotated, Final
 
 import typer
 
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.terminal import CommandError, Result, StoreArgument, with_json
 from placet.history.reader import fold
 from placet.kernel.state.tree import State, WorldState
 from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json
-from placet.stores.reading import log_to_read
 
 _NAMES_SHOWN: Final = 8
 
@@ -39,7 +38,7 @@ def replay(
 
     The recorded changes are applied; no rule and no effect is executed.
     """
-    past = fold(with_bar(log_to_read(store), "replay"), to_seq)
+    past = fold(read_log(store, "replay"), to_seq)
     report: dict[str, Json] = {"seq": past.ledger.seq, "digest": past.state.digest().hex()}
     if path is not None:
         report["state"] = _state_at(past.state, path, past.ledger.seq)

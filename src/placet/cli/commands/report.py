@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.terminal import Result, with_json
-from placet.stores.reading import log_to_read
 
 
 @with_json
@@ -34,7 +33,7 @@ def report(
     from placet.lab.reporting.report import report as written  # noqa: PLC0415  # scenarios with it
 
     is_study = Path(source).is_dir()
-    chosen = source if is_study else with_bar(log_to_read(source), "report")
+    chosen = source if is_study else read_log(source, "report")
     path = written(chosen, to, collected=collected)
     size = path.stat().st_size
     if open_it:

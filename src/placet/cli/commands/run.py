@@ -152,14 +152,14 @@ def run(
     report = live(
         chosen,
         stop,
+        watching,
+        collected,
         store=store,
         is_resumed=resume is not None,
         world=world,
         metrics_port=metrics_port,
         snapshot_every_seqs=snapshot_every,
         compact_log=compact,
-        collect_to=collected,
-        watch=watching,
     )
     code = finish(report, store, stop, verify=not no_verify, as_json=as_json, collected=collected)
     if watching is not None:

@@ -1,19 +1,27 @@
 """The run of a scenario by one command: start or resume, run, verify, report."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
+from typing import Any, Final
 
 import typer
 
-from placet.cli.commands.run_report import MEMORY, report_lines
-from placet.cli.progress import progress_bar, with_bar
+from placet.cli.progress import progress_bar, read_log
 from placet.cli.signals import StopSignals
 from placet.cli.stores import fresh_store, require_fresh
 from placet.cli.terminal import (
+    ColoredLine,
     CommandError,
+    Line,
+    TextTable,
     notify,
+    number,
+    pluralize,
     say,
     say_json,
     say_lines,
+    shorten,
 )
 from placet.cli.watch import Watch
 from placet.history.reader import IntegrityReport, check_integrity
@@ -25,9 +33,15 @@ from placet.scenarios.policies import policies_of
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
 from placet.schemas.log.record import record_hash
+from placet.schemas.printable import printable
 from placet.stores.gc_tuning import tuned_gc
 from placet.stores.reading import log_to_read
 from placet.stores.url import file_of, open_event_log
+
+_EXAMPLE_CHARACTERS: Final = 100
+
+MEMORY: Final = "memory://"
+"""The store of a run that keeps no log."""
 
 
 def start(
@@ -52,7 +66,11 @@ def start(
             split_override(setting)
         except ScenarioError as error:  # of no scenario: it is the command that is wrong
             raise typer.BadParameter(str(error)) from error
-    chosen = _chosen(name, agents, ticks, seed, settings)
+    numbers = {"ticks": ticks, "seed": seed}
+    overrides = [f"{key}={value}" for key, value in numbers.items() if value is not None]
+    chosen = Scenario.load(name, overrides=[*settings, *overrides])
+    if agents is not None:
+        chosen = chosen.with_agents(agents)
     if store is None:
         return chosen, fresh_store(chosen.name)
     require_fresh(store)
@@ -78,32 +96,18 @@ def resumed(store: str) -> tuple[Scenario, str, str]:
     return recorded_run.scenario, store if file_of(log) is None else log.url, recorded_run.world
 
 
-def _chosen(
-    name: str, agents: int | None, ticks: int | None, seed: int | None, settings: list[str]
-) -> Scenario:
-    numbers = {"ticks": ticks, "seed": seed}
-    overrides = [f"{key}={value}" for key, value in numbers.items() if value is not None]
-    scenario = Scenario.load(name, overrides=[*settings, *overrides])
-    return scenario if agents is None else scenario.with_agents(agents)
-
-
 def live(
     scenario: Scenario,
     stop: StopSignals,
-    *,
-    store: str,
-    is_resumed: bool,
-    world: str | None,
-    metrics_port: int | None,
-    snapshot_every_seqs: int,
-    compact_log: bool,
-    collect_to: Path | None = None,
-    watch: Watch | None = None,
+    watch: Watch | None,
+    collect_to: Path | None,
+    **options: Any,  # noqa: ANN401  # those of run_scenario
 ) -> RunReport:
     """Run a scenario from its start, or from where it was interrupted, to its end or a signal."""
 
     def opened(run: OpenRun) -> None:
-        _announce(run)
+        if run.metrics_url is not None:
+            notify(f"metrics at {run.metrics_url}")
         if watch is not None:
             watch.open(run)
 
@@ -111,16 +115,11 @@ def live(
     with stop, progress_bar(description, scenario.ticks, "ticks") as on_tick, tuned_gc():
         return run_scenario(
             scenario,
-            store=store,
-            is_resumed=is_resumed,
-            world=world,
-            metrics_port=metrics_port,
-            snapshot_every_seqs=snapshot_every_seqs,
-            compact_log=compact_log,
             collector=collector_of(scenario, collect_to),
             on_open=opened,
             on_tick=on_tick,
             is_stopped=stop.is_set if watch is None else watch.is_stopped,
+            **options,
         )
 
 
@@ -165,11 +164,6 @@ def collected_at(scenario: Scenario, store: str, to: str | None) -> Path:
     return name.with_name(f"{name.name}.collected")
 
 
-def _announce(run: OpenRun) -> None:
-    if run.metrics_url is not None:
-        notify(f"metrics at {run.metrics_url}")
-
-
 def _last_hash(store: str) -> str:
     log = log_to_read(store)
     ((_, data),) = log.read(log.count() - 1)
@@ -185,7 +179,7 @@ def _verified(report: RunReport, store: str) -> IntegrityReport | None:
     if report.store == MEMORY:
         return None
     # By the name that was given: what a report shows has no password.
-    verification = check_integrity(with_bar(log_to_read(store), "verify"))
+    verification = check_integrity(read_log(store, "verify"))
     position = (verification.seq, verification.digest)
     if verification.is_ok and position != (report.seq, report.digest):
         raise CommandError(
@@ -194,3 +188,115 @@ def _verified(report: RunReport, store: str) -> IntegrityReport | None:
             "write to it?"
         )
     return verification
+
+
+def report_lines(
+    report: RunReport, verification: IntegrityReport | None, stopped_by: str
+) -> Iterator[Line]:
+    """Yield the report of a run as lines and tables: results, log verification, next commands.
+
+    Args:
+        report: Results of the run.
+        verification: Verification of the run's log; None if it was not verified.
+        stopped_by: Name of the signal that ended the run, if one did.
+    """
+    scenario = report.scenario
+    yield f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name
+    if report.resumed_at is not None:
+        yield f"resumed at tick {report.resumed_at} of {scenario.ticks}"
+    if report.is_stopped:
+        note = "" if report.store == MEMORY else "; the log has all of them"
+        yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}{note}"
+    yield ""
+    yield TextTable(_figures(report))
+    if report.refusals:
+        yield ""
+        yield "  refused, by stage/code, with the first message of each"
+        yield TextTable(_refusals(report), indent="    ")
+    if report.fairness.wins:
+        yield ""
+        yield "  contention"
+        yield TextTable(_contests(report), indent="    ")
+    yield ""
+    yield from _kept(report, verification)
+
+
+def _figures(report: RunReport) -> list[tuple[str, str]]:
+    scenario = report.scenario
+    done = report.ticks - (report.resumed_at or 0)
+    people, ticks = pluralize(scenario.agents_count, "agent"), pluralize(done, "tick")
+    batches = pluralize(report.batches, "batch", "batches")
+    submitted, admitted = number(report.submitted), number(report.admitted)
+    refused = number(report.submitted - report.admitted)
+    sim_s = done * scenario.tick_s
+    rows = [
+        ("simulated", f"{people}, {ticks} ({sim_s:g} s), in {report.seconds:.1f} s"),
+        (
+            "intents",
+            f"{submitted} submitted in {batches}: {admitted} admitted, {refused} refused",
+        ),
+        ("throughput", f"{number(report.intents_per_second)} intents/s, the agents' time included"),
+    ]
+    p50, p99 = report.verdict_ms.get("p50"), report.verdict_ms.get("p99")
+    if p50 is not None and p99 is not None:
+        rows.append(
+            ("verdict", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms after the batch was submitted")
+        )
+    if "factor" in report.time:
+        lowest, behind = report.time["factor_lowest"], report.time["behind_s"]
+        slow = f"{lowest:.2f} of real time at the slowest, {behind:.1f} s behind it at the end"
+        rows.append(("time", slow))
+    rows.append(("digest", f"{report.digest} at seq {report.seq}, seed {scenario.seed}"))
+    rows.append(("head", f"{report.head} of the log's chain"))
+    return rows
+
+
+def _refusals(report: RunReport) -> list[tuple[str, str, str]]:
+    return [
+        (key, number(count).rjust(7), shorten(printable(report.examples[key]), _EXAMPLE_CHARACTERS))
+        for key, count in report.refusals.most_common()
+    ]
+
+
+def _contests(report: RunReport) -> list[tuple[str, str]]:
+    fairness = report.fairness.as_dict(report.scenario.agents_count)
+    won, agents = number(fairness["contests"]), pluralize(fairness["contestants"], "agent")
+    even, drawn = fairness["jain_wins"], fairness["jain_wins_of_a_lottery"]
+    rows = [
+        ("contests", f"{won} won, {agents} took part"),
+        ("Jain's index", f"wins {even:.3f}; a fair lottery would give {drawn:.3f}"),
+        ("", f"decided batches {fairness['jain_decided']:.3f}; 1 means equal for every agent"),
+    ]
+    lost = [
+        f"{loser} to {winner} {pluralize(n, 'time')}"
+        for (loser, winner), n in report.fairness.top_pairs()
+    ]
+    return [*rows, ("most contended pairs", ", ".join(lost))]
+
+
+def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[Line]:
+    if report.store == MEMORY:
+        yield "  The log was in memory and is gone; leave out --store to keep it in a file."
+        return
+    name = quote(str(file_of(open_event_log(report.store)) or report.store))
+    if verification is None:
+        yield f"  The log is {name}; it was not verified (--no-verify)."
+    elif not verification.is_ok:
+        first = verification.first_divergence or {}
+        why = f"  The log {name} is NOT valid from record {first['record']} on: {first['why']}"
+        yield ColoredLine(why, "red")
+        return
+    else:
+        yield ColoredLine(
+            f"  The log {name} is verified: {pluralize(verification.records, 'record')}, "
+            "the chain is unbroken and every digest is right.",
+            "green",
+        )
+    if report.is_stopped:
+        yield f"  Resume it:\n    placet run --resume {name}"
+    yield "  Next:"
+    yield f"    placet log {name} --from {max(0, report.seq - 20)}"
+    agent_id = next((member.agent_id for member in report.scenario.members()), None)
+    if agent_id is not None and report.scenario.domain == "world":
+        yield f"    placet replay {name} --path world.agents/{agent_id}"
+    yield f"    placet verify {name}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from placet.cli.progress import progress_bar, with_bar
+from placet.cli.progress import progress_bar, read_log
 from placet.cli.terminal import (
     Line,
     Result,
@@ -18,7 +18,6 @@ from placet.cli.terminal import (
     rounded_line,
     with_json,
 )
-from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.lab.turning.blame import Blame
@@ -69,7 +68,7 @@ def turning_point(
     with ExitStack() as bars:
         bar = _Bar(store, bars)
         turn = find(
-            with_bar(log_to_read(store), "turning-point"),
+            read_log(store, "turning-point"),
             outcome,
             every=every,
             seeds=seeds,

@@ -9,7 +9,7 @@ import typer
 
 from placet.actors.ports import EventLog
 from placet.cli.domains import AgainBy, again_by
-from placet.cli.progress import with_bar
+from placet.cli.progress import read_log
 from placet.cli.terminal import (
     ColoredLine,
     CommandError,
@@ -24,7 +24,6 @@ from placet.cli.terminal import (
 from placet.history.reader import IntegrityReport, check_integrity
 from placet.schemas.codec import Json
 from placet.stores.anchors import check_anchors, find_head, is_continued, is_head, read_anchors
-from placet.stores.reading import log_to_read
 from placet.stores.salvage import salvage as save_what_holds
 from placet.stores.url import is_lasting, open_event_log
 
@@ -76,12 +75,12 @@ def verify(
             f"a head is 32 hexadecimal digits, got {expect!r}", param_hint="--expect"
         )
     if replay_only:
-        integrity = check_integrity(with_bar(log_to_read(store), "verify"))
+        integrity = check_integrity(read_log(store, "verify"))
         report, verification = integrity.as_dict(), None
     else:
         from placet.history.verify_log import verify_log  # noqa: PLC0415  # and pydantic with it
 
-        verification = verify_log(with_bar(log_to_read(store), "verify"), again_by(domain))
+        verification = verify_log(read_log(store, "verify"), again_by(domain))
         integrity, report = verification.integrity, verification.as_dict()
         if domain:
             _require_verified(store, verification)
@@ -111,7 +110,7 @@ def _salvage(
         return [hint] if _may_be_saved(integrity) else []
     if integrity.is_ok:
         return [f"Nothing was saved in {new}: all of {store} is valid."]
-    past = save_what_holds(with_bar(log_to_read(store), "salvage"), _new_log(new)).past
+    past = save_what_holds(read_log(store, "salvage"), _new_log(new)).past
     report["salvaged"] = {"records": past.journal.count, "seq": past.ledger.seq}
     kept = pluralize(past.journal.count, "record")
     return [f"Saved in {new}: {kept}, up to seq {past.ledger.seq}. Continue with that log."]
@@ -145,7 +144,7 @@ def _require_verified(store: str, verification: "Verification") -> None:
 
 def _expect(store: str, integrity: IntegrityReport, head: str, report: dict[str, Json]) -> str:
     """Look for the expected head, add the result to the report, and describe it."""
-    record = find_head(with_bar(log_to_read(store), "find the head"), head, integrity.end)
+    record = find_head(read_log(store, "find the head"), head, integrity.end)
     report["expected"] = {"head": head, "record": record}
     if record is None:
         report["ok"] = False
@@ -165,7 +164,7 @@ def _check_anchors(
 ) -> list[str]:
     """Check the anchors of a file, add the result to the report, and describe it."""
     anchors = read_anchors(path, integrity.world)
-    log = with_bar(log_to_read(store), "check the anchors")
+    log = read_log(store, "check the anchors")
     checked = check_anchors(log, anchors, integrity.end)
     report["anchors"] = checked.as_dict()
     lines = []
