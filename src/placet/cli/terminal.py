@@ -160,7 +160,7 @@ Line: TypeAlias = str | ColoredLine | TextTable
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Output:
     """The result of a command: a document for a program, and lines for a person.
 
     Attributes:
@@ -174,7 +174,7 @@ class Result:
     is_ok: bool = True
 
 
-def with_json(command: Callable[..., Result]) -> Callable[..., int]:
+def with_json(command: Callable[..., Output]) -> Callable[..., int]:
     """Return a command with the option `--json`, which prints its result and returns its exit code.
 
     The options of a command are read from its signature, so the new signature has one more.

@@ -6,15 +6,17 @@ named after the first one's file. It is reopened with the server.
 
 import asyncio
 import signal
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 from urllib.parse import quote, unquote
 
 from anyio import to_thread
 
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.recorded_world import recorded_world
 from placet.runtime.telemetry.world_logger import WorldLogger
@@ -29,14 +31,13 @@ from placet.stores.postgres.address import SCHEMES
 from placet.stores.sqlite.file import whole_log
 from placet.stores.url import file_of, open_event_log
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from placet.kernel.plugin.domain import Domain
-
 _ENDING: Final = ".db"
 _FILE_CHARS_MAX: Final = 200
 """Of a name as it is quoted for its file: what a file's name may have, less what is put behind."""
+
+_Make: TypeAlias = Callable[[str], Sequence[Domain]]
+_Check: TypeAlias = Callable[[], Awaitable[None]]
+_Prepare: TypeAlias = Callable[[Orchestrator], Awaitable[None]]
 
 
 class Worlds:
@@ -64,7 +65,7 @@ class Worlds:
     def __init__(self, first: Orchestrator, config: ServeConfig) -> None:
         self.what = "world"
         self.first = first
-        self.make: Callable[[str], Sequence[Domain]] | None = None
+        self.make: _Make | None = None
         self.is_fork: Callable[[str], bool] = lambda _name: False
         self.on_reopened: list[Callable[[str], None]] = []
         self.fatal: StoreError | None = None
@@ -146,11 +147,7 @@ class Worlds:
         return failed or await self._watches[self.first.config.world].why_not_ready()
 
     async def create(
-        self,
-        name: str,
-        *,
-        check: "Callable[[], Awaitable[None]] | None" = None,
-        prepare: "Callable[[Orchestrator], Awaitable[None]] | None" = None,
+        self, name: str, *, check: _Check | None = None, prepare: _Prepare | None = None
     ) -> Orchestrator:
         """Create and open an additional world, and return it.
 
@@ -208,10 +205,7 @@ class Worlds:
         return sorted(self._open.items())
 
     async def _create(
-        self,
-        name: str,
-        check: "Callable[[], Awaitable[None]] | None",
-        prepare: "Callable[[Orchestrator], Awaitable[None]] | None",
+        self, name: str, check: _Check | None, prepare: _Prepare | None
     ) -> Orchestrator:
         if name in self._open or self.is_fork(name):
             raise Problem("conflict", f"there is a {self.what} {name!r} already")
@@ -238,9 +232,7 @@ class Worlds:
     def _no_room(self) -> str:
         return f"{self.count_max} {self.what}s are open, the most that this server opens"
 
-    async def _make_file(
-        self, name: str, prepare: "Callable[[Orchestrator], Awaitable[None]] | None"
-    ) -> None:
+    async def _make_file(self, name: str, prepare: _Prepare | None) -> None:
         """Make the log of a new world, prepared: a killed server leaves no world without owner.
 
         Raises:
@@ -259,11 +251,7 @@ class Worlds:
         except FileExistsError as error:
             raise Problem("conflict", f"there is a {self.what} {name!r} already") from error
 
-    async def _enter(
-        self,
-        world: Orchestrator,
-        prepare: "Callable[[Orchestrator], Awaitable[None]] | None" = None,
-    ) -> Orchestrator:
+    async def _enter(self, world: Orchestrator, prepare: _Prepare | None = None) -> Orchestrator:
         await world.__aenter__()
         if prepare is not None:
             try:

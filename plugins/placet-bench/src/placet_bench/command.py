@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from placet.cli.progress import progress_bar
-from placet.cli.terminal import CommandError, Line, Result, TextTable, with_json
+from placet.cli.terminal import CommandError, Line, Output, TextTable, with_json
 
 
 @with_json
@@ -17,7 +17,7 @@ def bench(
     seconds: Annotated[
         float, typer.Option(min=0.01, metavar="S", help="Duration of each measurement, seconds.")
     ] = 5.0,
-) -> Result:
+) -> Output:
     """Measure workloads beside a hand-written loop."""
     # Here, because nothing else needs the benchmarks and what they bring with them.
     from placet_bench import WORKLOADS, notes_of, run, tables_of  # noqa: PLC0415  # see above
@@ -35,4 +35,4 @@ def bench(
         lines += [TextTable(rows, head, indent=""), ""]
     lines += notes_of(results)
     lines.append(f"{results[0]['python']}; {results[0]['machine']}; {seconds:g} s each")
-    return Result(results, lines)
+    return Output(results, lines)

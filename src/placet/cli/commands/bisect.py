@@ -8,7 +8,7 @@ from placet.cli.domains import AgainBy, again_by
 from placet.cli.progress import read_log
 from placet.cli.terminal import (
     Line,
-    Result,
+    Output,
     StoreArgument,
     TextTable,
     pluralize,
@@ -25,7 +25,7 @@ def bisect(
     store: StoreArgument,
     other: Annotated[str, typer.Argument(metavar="OTHER", help="Another log of the same world.")],
     domain: AgainBy = None,
-) -> Result:
+) -> Output:
     """Find the first record where two logs differ.
 
     For example the logs of one scenario run on two machines, or by two releases. It compares hash
@@ -36,7 +36,7 @@ def bisect(
 
     first, second = (read_log(log, "bisect") for log in (store, other))
     parting = find_parting(first, second, again_by(domain))
-    return Result(parting.as_dict, _lines(store, other, parting), bool(parting.shared))
+    return Output(parting.as_dict, _lines(store, other, parting), bool(parting.shared))
 
 
 def _lines(store: str, other: str, parting: "FirstDifference") -> list[Line]:

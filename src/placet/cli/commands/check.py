@@ -9,7 +9,7 @@ import typer
 from placet.cli.commands.verify import lines_of
 from placet.cli.domains import AgainBy, again_by
 from placet.cli.progress import with_bar
-from placet.cli.terminal import CommandError, Result, with_json
+from placet.cli.terminal import CommandError, Output, with_json
 from placet.stores.pack import pack_at
 
 
@@ -17,7 +17,7 @@ from placet.stores.pack import pack_at
 def check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `placet pack` wrote.")],
     domain: AgainBy = None,
-) -> Result:
+) -> Output:
     """Check a packed log.
 
     Checks checksum, chain, digests, decisions and description. Exit code 1 if any is wrong.
@@ -39,4 +39,4 @@ def check(
     lines += [
         f"Its description is wrong: {name} {checked.about.get(name)}" for name in checked.false
     ]
-    return Result(checked.as_dict, lines, checked.is_ok)
+    return Output(checked.as_dict, lines, checked.is_ok)

@@ -9,7 +9,7 @@ import typer
 
 from placet.actors.ports import EventLog
 from placet.cli.progress import read_log
-from placet.cli.terminal import CommandError, Result, StoreArgument, TextTable, number, with_json
+from placet.cli.terminal import CommandError, Output, StoreArgument, TextTable, number, with_json
 from placet.stores.gc_tuning import tuned_gc
 from placet.stores.reading import log_to_read
 
@@ -50,7 +50,7 @@ def collect(
     agents: _Fields = None,
     world: _World = None,
     refusals: _Refusals = False,
-) -> Result:
+) -> Output:
     """Collect rows from a log, as its run would have.
 
     Without --agents, --world and --refusals it collects as the scenario of the run does. The rows
@@ -70,7 +70,7 @@ def collect(
             chosen = replace(chosen, every=every)
         rows = _collect(log, chosen, Path(to))
     table = TextTable([(name, f"{number(count):>12} rows") for name, count in rows.items()])
-    return Result({"target": to, "rows": rows}, [to, table])
+    return Output({"target": to, "rows": rows}, [to, table])
 
 
 def _collect(log: EventLog, chosen: "Collect", to: Path) -> dict[str, int]:

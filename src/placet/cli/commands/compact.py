@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from placet.cli.progress import read_log
-from placet.cli.terminal import Result, StoreArgument, number, pluralize, with_json
+from placet.cli.terminal import Output, StoreArgument, number, pluralize, with_json
 from placet.stores.snapshots.files import snapshots_of
 from placet.stores.url import file_of
 
@@ -19,7 +19,7 @@ def compact(
     keep: Annotated[
         int, typer.Option(min=1, metavar="SEQS", help="Keep at least this many of the last seqs.")
     ] = _KEEP_SEQS,
-) -> Result:
+) -> Output:
     """Remove the beginning of a log.
 
     Two snapshots replace it. The state is unchanged, but the removed records can no longer be
@@ -47,14 +47,14 @@ def compact(
             f"{store}: nothing to remove; it has seq {done.before.seq} to {done.seq}, and at least "
             f"{pluralize(keep, 'seq')} must stay{f'; {sizes}' if after < before else ''}"
         )
-        return Result(value, [line])
+        return Output(value, [line])
     count = pluralize(done.removed_records, "record")
     line = (
         f"{store} now begins at record {done.after.record}, after seq {done.after.seq}: "
         f"{count} removed{'' if path is None else f', {sizes}'}"
     )
     where = f"The state there is in {files.where}, which belongs to the log: copy and move them "
-    return Result(value, [line, f"{where}together."])
+    return Output(value, [line, f"{where}together."])
 
 
 def _size_of(path: Path | None) -> int:

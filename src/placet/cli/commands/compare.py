@@ -9,7 +9,7 @@ from placet.cli.domains import AgainBy
 from placet.cli.progress import read_log
 from placet.cli.terminal import (
     Line,
-    Result,
+    Output,
     TextTable,
     number,
     pluralize,
@@ -42,7 +42,7 @@ def compare(
         typer.Option(metavar="KEY", help="Compare the runs of a study by this key of its sweep."),
     ] = None,
     domain: AgainBy = None,
-) -> Result:
+) -> Output:
     """Compare two runs agent by agent.
 
     Two logs: prints where they part, which agents decided differently and from which tick on, how
@@ -60,7 +60,7 @@ def compare(
     return _compare_logs(store, other, domain or [])
 
 
-def _compare_study(folder: str, key: str) -> Result:
+def _compare_study(folder: str, key: str) -> Output:
     from placet.lab.paired import paired_differences  # noqa: PLC0415  # scenarios with it
     from placet.sweeps.results import Results  # noqa: PLC0415  # likewise
 
@@ -78,15 +78,15 @@ def _compare_study(folder: str, key: str) -> Result:
         for d in differences
     ]
     lines: list[Line] = [f"{folder} by {differences[0].option}", TextTable(rows, header)]
-    return Result([difference.as_dict() for difference in differences], lines)
+    return Output([difference.as_dict() for difference in differences], lines)
 
 
-def _compare_logs(store: str, other: str, domain: list[str]) -> Result:
+def _compare_logs(store: str, other: str, domain: list[str]) -> Output:
     from placet.lab.comparison import compare as compared  # noqa: PLC0415  # and pydantic with it
 
     first, second = (read_log(log, "compare") for log in (store, other))
     runs = compared(first, second, domains=domain)
-    return Result(runs.as_dict, _lines(store, other, runs), runs.is_equal)
+    return Output(runs.as_dict, _lines(store, other, runs), runs.is_equal)
 
 
 def _lines(store: str, other: str, runs: "Comparison") -> Iterator[Line]:

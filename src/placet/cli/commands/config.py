@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from placet.cli.terminal import Result, with_json
+from placet.cli.terminal import Output, with_json
 from placet.cli.world_options import SetOption
 from placet.schemas.codec import Json, to_json
 from placet.server.settings import Given, ServerSettings, load_settings, parse_assignment
@@ -20,7 +20,7 @@ ConfigOption: TypeAlias = Annotated[
 
 
 @with_json
-def config(file: ConfigOption = None, assignments: SetOption = None) -> Result:
+def config(file: ConfigOption = None, assignments: SetOption = None) -> Output:
     """Print the configuration of `placet serve`.
 
     The output is TOML, with the source of each value, and can be used as the file. Sources in the
@@ -30,7 +30,7 @@ def config(file: ConfigOption = None, assignments: SetOption = None) -> Result:
     settings = read_settings(file, assignments)
     settings.make_domains()
     values = {key: _plain(value) for key, value in settings.values()}
-    return Result({"settings": values, "sources": dict(settings.sources)}, _lines(settings))
+    return Output({"settings": values, "sources": dict(settings.sources)}, _lines(settings))
 
 
 def read_settings(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from placet.cli.progress import read_log
-from placet.cli.terminal import ColoredLine, Line, Result, StoreArgument, json_line, with_json
+from placet.cli.terminal import ColoredLine, Line, Output, StoreArgument, json_line, with_json
 from placet.schemas.errors import ValidationError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def diff(
             "collection/entity/field.",
         ),
     ] = "",
-) -> Result:
+) -> Output:
     """Compare state, ledger and decisions of two worlds.
 
     Decisions are compared from the first record in which the logs differ.
@@ -49,7 +49,7 @@ def diff(
         worlds = compare(first, second, at=at, path=path)
     except ValidationError as error:  # there is nothing to compare
         raise typer.BadParameter(str(error), param_hint="--path") from error
-    return Result(worlds.as_dict, _lines(store, other, worlds), worlds.is_empty)
+    return Output(worlds.as_dict, _lines(store, other, worlds), worlds.is_empty)
 
 
 def _lines(store: str, other: str, worlds: "WorldDiff") -> list[Line]:

@@ -15,7 +15,7 @@ from placet.cli.progress import read_log
 from placet.cli.terminal import (
     CommandError,
     Line,
-    Result,
+    Output,
     StoreArgument,
     TextTable,
     complain,
@@ -82,7 +82,7 @@ def effects(
     settle_again: _SettleAgain = None,
     output: _Output = None,
     domain: _Domain = None,
-) -> Result:
+) -> Output:
     """List open, doubtful and failed effects.
 
     An effect is open until it is settled. An effect that runs at most once is `started` while a
@@ -108,7 +108,7 @@ def effects(
         for effect in unsettled
         if (state is None or effect.state == state) and (kind is None or effect.kind == kind)
     ]
-    return Result([effect.as_dict() for effect in listed], _lines(listed))
+    return Output([effect.as_dict() for effect in listed], _lines(listed))
 
 
 def _unsettled(log: EventLog, path: Path | None, state: str | None) -> list[EffectStatus]:
@@ -147,7 +147,7 @@ def _resolve(
     resolve: tuple[str, str],
     output: str | None,
     domain: Sequence[str],
-) -> Result:
+) -> Output:
     from placet.runtime.executors.offline_settlement import resolve as resolve_effect  # noqa: PLC0415  # and SQLite
 
     settlement = _settlement(*resolve, output)
@@ -161,10 +161,10 @@ def _resolve(
             f"declared; `placet effects` lists the open effects"
         )
     value = {"key": str(settlement.key), "succeeded": settlement.succeeded}
-    return Result(value, [f"effect {settlement.key} is settled: {resolve[1]}"])
+    return Output(value, [f"effect {settlement.key} is settled: {resolve[1]}"])
 
 
-def _settle_again(log: EventLog, path: Path | None, text: str, domain: Sequence[str]) -> Result:
+def _settle_again(log: EventLog, path: Path | None, text: str, domain: Sequence[str]) -> Output:
     from placet.runtime.executors.offline_settlement import settle_again  # noqa: PLC0415  # and SQLite
 
     keys = None if text == "all" else {_key(text)}
@@ -179,7 +179,7 @@ def _settle_again(log: EventLog, path: Path | None, text: str, domain: Sequence[
         f"effect {key} {f'is still a dead letter: {error}' if error else 'is settled'}"
         for key, error in outcomes.items()
     ]
-    return Result(value, lines or ["no dead letters"], not any(outcomes.values()))
+    return Output(value, lines or ["no dead letters"], not any(outcomes.values()))
 
 
 def _warn_of_kept_version(domains: str) -> None:

@@ -10,7 +10,7 @@ from placet.cli.domains import AgainBy, again_by
 from placet.cli.progress import read_log
 from placet.cli.terminal import (
     Line,
-    Result,
+    Output,
     StoreArgument,
     TextTable,
     is_text,
@@ -62,7 +62,7 @@ def explain(
         ),
     ] = None,
     domain: AgainBy = None,
-) -> Result:
+) -> Output:
     """Explain the verdict on a request.
 
     For each of the seven stages: the values it compared, and its result.
@@ -82,7 +82,7 @@ def explain(
         explained = explain_seq(log, seq, domains)
     else:
         explained = explain_request(log, agent_id or "", req_id or "", domains)
-    return Result(explained.as_dict, explanation_lines(explained), explained.is_known)
+    return Output(explained.as_dict, explanation_lines(explained), explained.is_known)
 
 
 def explanation_lines(explained: Explanation) -> Iterator[Line]:

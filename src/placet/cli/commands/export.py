@@ -18,7 +18,7 @@ from placet.cli.selection import (
     RefusedOption,
     selection_of,
 )
-from placet.cli.terminal import Line, Result, StoreArgument, TextTable, notify, number, with_json
+from placet.cli.terminal import Line, Output, StoreArgument, TextTable, notify, number, with_json
 from placet.stores.gc_tuning import tuned_gc
 from placet.stores.reading import log_to_read
 
@@ -72,7 +72,7 @@ def export(
     refused: RefusedOption = False,
     from_seq: FromOption = 0,
     grep: GrepOption = None,
-) -> Result:
+) -> Output:
     """Export tables of a log as Parquet, Arrow or CSV files.
 
     The log may be written meanwhile: it is exported up to its present end. Exported again, the rows
@@ -93,7 +93,7 @@ def export(
     seconds = perf_counter() - started
     rows = dict(report.rows)
     value = {"target": str(report.target), "rows": rows, "seconds": round(seconds, 3)}
-    return Result(value, _lines(str(report.target), rows, seconds))
+    return Output(value, _lines(str(report.target), rows, seconds))
 
 
 def _lines(target: str, rows: Mapping[str, int], seconds: float) -> Iterator[Line]:

@@ -11,7 +11,7 @@ from placet.cli.progress import read_log
 from placet.cli.terminal import (
     CommandError,
     Line,
-    Result,
+    Output,
     StoreArgument,
     TextTable,
     pluralize,
@@ -99,7 +99,7 @@ def fork(
         typer.Option("--replay", help="Re-execute the parent's later inputs in the fork."),
     ] = False,
     domain: AgainBy = None,
-) -> Result:
+) -> Output:
     """Fork a world into a separate log.
 
     The parent may be running. The fork begins with the parent's records up to the position, so it
@@ -127,7 +127,7 @@ def fork(
         made = forking.fork(log, new, options, at=position, domains=again_by(domain))
     except ValueError as error:  # a name that is none
         raise CommandError(str(error)) from error
-    return Result(made.as_dict, _lines(store, made, position))
+    return Output(made.as_dict, _lines(store, made, position))
 
 
 def _effects(effects: str | None, *, is_replayed: bool) -> str:

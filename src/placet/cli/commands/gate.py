@@ -19,10 +19,7 @@ from placet.cli.commands.gate_session import GateSession
 from placet.cli.progress import with_bar
 from placet.cli.signals import StopSignals
 from placet.cli.stores import TakeOver
-from placet.cli.terminal import (
-    CommandError,
-    notify,
-)
+from placet.cli.terminal import CommandError, notify
 from placet.cli.world_options import (
     DomainOption,
     SetOption,

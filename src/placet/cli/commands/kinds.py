@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from placet.cli.domains import DomainOption, open_plain
-from placet.cli.terminal import Line, Result, TextTable, number, with_json
+from placet.cli.terminal import Line, Output, TextTable, number, with_json
 from placet.plugins.domains import domain_names
 from placet.runtime.registry_json import registry_json
 from placet.schemas.codec import Json
@@ -12,7 +12,7 @@ from placet.schemas.limits import Limits
 
 
 @with_json
-def kinds(domain: DomainOption = None) -> Result:
+def kinds(domain: DomainOption = None) -> Output:
     """Print the kinds, their JSON Schemas and limits.
 
     Without --domain, those of every installed domain.
@@ -22,7 +22,7 @@ def kinds(domain: DomainOption = None) -> Result:
         "domains": registry_json([open_plain(name) for name in names]),
         "limits": asdict(Limits()),
     }
-    return Result(report, _lines(report))
+    return Output(report, _lines(report))
 
 
 def _lines(report: Mapping[str, Json]) -> Iterator[Line]:

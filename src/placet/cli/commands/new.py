@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from placet.cli.command_table import APPLICATION, CommandGroup
-from placet.cli.terminal import CommandError, Result, show_help_alone, with_json
+from placet.cli.terminal import CommandError, Output, show_help_alone, with_json
 from placet.plugins.domains import domain_names
 from placet.stores.files import write_whole
 
@@ -49,7 +49,7 @@ def domain(
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder of the new files.", show_default="placet-NAME"),
     ] = None,
-) -> Result:
+) -> Output:
     """Write a small domain: a module, its tests, a scenario and a pyproject.toml.
 
     No file is overwritten, and nothing is installed.
@@ -70,7 +70,7 @@ def domain(
         f"  placet gate --domain {spec}",
         "  placet run scenario.toml",
     )
-    return Result({"folder": str(folder), "files": [*map(str, made)], "domain": spec}, lines)
+    return Output({"folder": str(folder), "files": [*map(str, made)], "domain": spec}, lines)
 
 
 def _check_name(name: str) -> None:

@@ -8,7 +8,7 @@ import typer
 from placet.cli.progress import read_log
 from placet.cli.terminal import (
     CommandError,
-    Result,
+    Output,
     StoreArgument,
     is_text,
     number,
@@ -27,7 +27,7 @@ def pack(
         int | None,
         typer.Option("--from", min=0, metavar="SEQ", help="Leave out the records before this seq."),
     ] = None,
-) -> Result:
+) -> Output:
     """Pack a whole log into one file.
 
     The file has a description (world, rules, settings), the snapshot of a compacted log, and a
@@ -47,4 +47,4 @@ def pack(
         f"{about['after_seq']} to {about['seq']}, digest {about['state_digest']}, "
         f"{number(done.size_bytes / 1e3)} kB"
     )
-    return Result({"file": name, "bytes": done.size_bytes, "about": about}, [line])
+    return Output({"file": name, "bytes": done.size_bytes, "about": about}, [line])

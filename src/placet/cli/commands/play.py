@@ -11,14 +11,7 @@ import typer
 
 from placet.actors.ports import EventLog
 from placet.cli.domains import AgainBy, again_by
-from placet.cli.terminal import (
-    AsJson,
-    CommandError,
-    StoreArgument,
-    needs_extra,
-    notify,
-    say_json,
-)
+from placet.cli.terminal import AsJson, CommandError, StoreArgument, needs_extra, notify, say_json
 from placet.cli.world_options import TokensOption
 from placet.schemas.codec import Json
 from placet.schemas.log.record import Header

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from placet.cli.progress import read_log
-from placet.cli.terminal import CommandError, Result, StoreArgument, with_json
+from placet.cli.terminal import CommandError, Output, StoreArgument, with_json
 from placet.history.reader import fold
 from placet.kernel.state.tree import State, WorldState
 from placet.runtime.state_path import state_at
@@ -33,7 +33,7 @@ def replay(
             "/ shows all.",
         ),
     ] = None,
-) -> Result:
+) -> Output:
     """Fold a log into the world at a seq.
 
     The recorded changes are applied; no rule and no effect is executed.
@@ -42,7 +42,7 @@ def replay(
     report: dict[str, Json] = {"seq": past.ledger.seq, "digest": past.state.digest().hex()}
     if path is not None:
         report["state"] = _state_at(past.state, path, past.ledger.seq)
-    return Result(report, _lines(report, path))
+    return Output(report, _lines(report, path))
 
 
 def _lines(report: Mapping[str, Json], path: str | None) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from placet.cli.progress import read_log
-from placet.cli.terminal import Result, with_json
+from placet.cli.terminal import Output, with_json
 
 
 @with_json
@@ -23,7 +23,7 @@ def report(
         typer.Option(metavar="DIR", help="Collected rows. Default: STORE.collected, if any."),
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-) -> Result:
+) -> Output:
     """Write a page about a run or a study.
 
     Rates, refusals by code, fairness, state, effects and cost of a run; the outcomes of a study
@@ -38,4 +38,4 @@ def report(
     size = path.stat().st_size
     if open_it:
         webbrowser.open(Path(path).resolve().as_uri())
-    return Result({"path": str(path), "bytes": size}, [f"{path}: {size / 1000:.0f} kB"])
+    return Output({"path": str(path), "bytes": size}, [f"{path}: {size / 1000:.0f} kB"])

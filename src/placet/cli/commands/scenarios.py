@@ -1,10 +1,10 @@
 """`placet scenarios`: the bundled scenarios."""
 
-from placet.cli.terminal import Result, TextTable, number, with_json
+from placet.cli.terminal import Output, TextTable, number, with_json
 
 
 @with_json
-def scenarios() -> Result:
+def scenarios() -> Output:
     """List the bundled scenarios.
 
     `placet run NAME` runs one; a scenario of your own is a TOML file with the same keys.
@@ -29,4 +29,4 @@ def scenarios() -> Result:
     ]
     table = TextTable(rows, ("scenario", "domain", "agents", "ticks", "title"), indent="")
     hint = "To run one: placet run town. Every key of a scenario: docs/reference/scenarios.md"
-    return Result(value, [table, "", hint])
+    return Output(value, [table, "", hint])

@@ -99,6 +99,11 @@ def serve(  # noqa: PLR0917  # the command line has no positions
         serve__sessions=sessions or None,
         serve__exit_on_store_failure=exit_on_store_failure or None,
     )
+    return _serve(settings, as_json=as_json)
+
+
+def _serve(settings: ServerSettings, *, as_json: bool) -> int:
+    """Listen, print the address, serve until a signal, and return the exit code."""
     domains = settings.make_domains()
     credentials, token = settings.serve.credentials_or_new()
     app = create_app(domains, settings.world, credentials=credentials, serve=settings.serve)

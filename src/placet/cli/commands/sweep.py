@@ -12,15 +12,7 @@ from msgspec import Raw
 from placet.cli import completion
 from placet.cli.progress import progress_bar
 from placet.cli.signals import Terminated, terminated_as_interrupted
-from placet.cli.terminal import (
-    Line,
-    Result,
-    TextTable,
-    complain,
-    pluralize,
-    shorten,
-    with_json,
-)
+from placet.cli.terminal import Line, Output, TextTable, complain, pluralize, shorten, with_json
 from placet.schemas.codec import Json
 from placet.schemas.printable import printable
 
@@ -128,7 +120,7 @@ def sweep(
     on: _On = "here",
     ray_address: _RayAddress = None,
     ship: _Ship = None,
-) -> Result:
+) -> Output:
     """Run scenarios under many settings and seeds.
 
     All combinations are run into a folder, which gets a row for each finished run. Killed anywhere
@@ -165,10 +157,14 @@ def sweep(
     except KeyboardInterrupt as stop:
         complain(f"stopped; what is finished is kept in {to}. Run the same command to go on")
         raise typer.Exit(Terminated.exit_code if isinstance(stop, Terminated) else 130) from None
+    return _result(results, to)
+
+
+def _result(results: "Results", to: Path) -> Output:
     value = {"study": str(to), "runs": len(results), "rows": results.rows}
     # By `json`, which writes the NaN of an outcome: JSON lacks it, and another writes null.
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return Result(Raw(text.encode()), _lines(results, to), not results.failed)
+    return Output(Raw(text.encode()), _lines(results, to), not results.failed)
 
 
 def _cell(value: Json) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from placet.cli.command_table import APPLICATION, CommandGroup
-from placet.cli.terminal import CommandError, Result, notify, show_help_alone, with_json
+from placet.cli.terminal import CommandError, Output, notify, show_help_alone, with_json
 from placet.schemas.identity import OPERATOR, RESERVED_IDS
 from placet.server.credentials import Credentials, KnownToken, entry_text, hash_of, new_token
 
@@ -29,7 +29,7 @@ def new(
     operator: Annotated[
         bool, typer.Option("--operator", help="A token for the operator, who may do everything.")
     ] = False,
-) -> Result:
+) -> Output:
     """Make a token.
 
     Its entry for the token file is on stdout, the token itself on stderr; it is not kept:
@@ -43,7 +43,7 @@ def new(
     known = KnownToken(OPERATOR if agent is None else agent, hash_of(made))
     Credentials([known])  # refuses what is no name
     value = {"token": made, "submitter": known.submitter, "sha256": known.sha256}
-    return Result(value, _lines(known, made))
+    return Output(value, _lines(known, made))
 
 
 def _lines(known: KnownToken, made: str) -> Iterator[str]:

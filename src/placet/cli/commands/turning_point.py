@@ -9,7 +9,7 @@ import typer
 from placet.cli.progress import progress_bar, read_log
 from placet.cli.terminal import (
     Line,
-    Result,
+    Output,
     StoreArgument,
     TextTable,
     notify,
@@ -55,7 +55,7 @@ def turning_point(
         typer.Option("--blame", help="Find the tick's batches without which the run does not tip."),
     ] = False,
     jobs: Annotated[int, typer.Option(min=1, metavar="J", help="Worker processes.")] = 1,
-) -> Result:
+) -> Output:
     """Find the tick at which a run's outcome became likely.
 
     The run is continued from many of its ticks with other seeds. The turning point is the first
@@ -78,7 +78,7 @@ def turning_point(
             on_cost=bar.begin,
             on_progress=bar.advance,
         )
-    return Result(turn.as_dict, _lines(store, turn), turn.tick is not None)
+    return Output(turn.as_dict, _lines(store, turn), turn.tick is not None)
 
 
 class _Bar:

@@ -14,7 +14,7 @@ from placet.cli.terminal import (
     ColoredLine,
     CommandError,
     Line,
-    Result,
+    Output,
     StoreArgument,
     TextTable,
     pluralize,
@@ -62,7 +62,7 @@ def verify(
             "every anchor of its world.",
         ),
     ] = None,
-) -> Result:
+) -> Output:
     """Verify a log's chain, digests and decisions.
 
     Every decision is re-executed by the same rules, with the settings in the log, and must have the
@@ -93,7 +93,7 @@ def verify(
     lines += [] if verification is None else _verification_lines(verification)
     lines += _salvage(store, integrity, salvage, report)
     lines += found if is_whole else []
-    return Result(report, lines, report["ok"])
+    return Output(report, lines, report["ok"])
 
 
 def lines_of(store: str, verification: "Verification") -> list[Line]:

@@ -27,6 +27,8 @@ from placet.frontends.world_factory import (
     conversation_world,
     opened_session,
 )
+from placet.kernel.plugin.domain import Domain
+from placet.runtime.config import OrchestratorConfig
 from placet.server.model_config import ModelConfig, is_price
 from placet.server.settings import MODEL, Given, load_model_config, parse_assignment
 
@@ -86,6 +88,40 @@ def chat(  # noqa: PLR0917  # the command line has no positions
     """
     check_words(mode, session)
     is_there = _is_somebody_there() and not as_json
+    flags = _flags(agent, price, max_usd, max_tokens)
+    model, of_world = _chosen_model(flags, assignments)
+    adapter = proposer(model, keeps_price=price is not None)
+    domains, config = conversation_world("chat", domain, store, of_world)
+    opening = _opening(domains, config, adapter, model, session=session, mode=mode)
+    who = Person(person or _login_name(), role, is_there)
+    try:
+        with terminated_as_interrupted():
+            has_failed = _talk(opening, adapter, who, as_json=as_json)
+    except Terminated as terminated:
+        return terminated.exit_code
+    return int(has_failed and not is_there)
+
+
+def _opening(
+    domains: Sequence[Domain],
+    config: OrchestratorConfig,
+    adapter: Adapter,
+    model: ModelConfig,
+    **options: str | None,
+) -> AbstractAsyncContextManager[Session]:
+    """Return the session to open; a person who proposes gets an hour for each proposal."""
+    limits = agent_limits(model)
+    if isinstance(adapter, TerminalHumanAdapter):
+        limits = agent_limits(model, seconds_max=_PERSON_SECONDS_MAX)
+        seconds_max = max(config.limits.effect_seconds_max, _PERSON_SECONDS_MAX)
+        config = replace(config, limits=replace(config.limits, effect_seconds_max=seconds_max))
+    return opened_session(domains, config, adapter=adapter, limits=limits, **options)
+
+
+def _flags(
+    agent: str | None, price: str | None, max_usd: str | None, max_tokens: int | None
+) -> dict[str, Given]:
+    """Return the values of the options about the model, by the key in `[model]`."""
     flags: dict[str, Given] = {}
     if agent is not None:
         flags["name"] = Given(agent, "--agent")
@@ -95,24 +131,7 @@ def chat(  # noqa: PLR0917  # the command line has no positions
         flags["max_usd"] = Given(_read_max_usd(max_usd), "--max-usd")
     if max_tokens is not None:
         flags["max_tokens"] = Given(max_tokens, "--max-tokens")
-    model, of_world = _chosen_model(flags, assignments)
-    adapter = proposer(model, keeps_price=price is not None)
-    domains, config = conversation_world("chat", domain, store, of_world)
-    limits = agent_limits(model)
-    if isinstance(adapter, TerminalHumanAdapter):
-        limits = agent_limits(model, seconds_max=_PERSON_SECONDS_MAX)
-        seconds_max = max(config.limits.effect_seconds_max, _PERSON_SECONDS_MAX)
-        config = replace(config, limits=replace(config.limits, effect_seconds_max=seconds_max))
-    opening = opened_session(
-        domains, config, session=session, mode=mode, adapter=adapter, limits=limits
-    )
-    who = Person(person or _login_name(), role, is_there)
-    try:
-        with terminated_as_interrupted():
-            has_failed = _talk(opening, adapter, who, as_json=as_json)
-    except Terminated as terminated:
-        return terminated.exit_code
-    return int(has_failed and not is_there)
+    return flags
 
 
 def _chosen_model(

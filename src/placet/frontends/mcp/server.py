@@ -98,10 +98,10 @@ class McpServer:
             return await self._answered(params, actions)
         turn = await self._session.hand_off(_plan_of(actions, goal))
         if turn.outcome != "held" or not self._may_ask(request):
-            return result_of(await self._shown(turn))
+            return await self._result(turn)
         approval = await self._approval(turn.approval_id)
         if approval is None or approval.needs != "confirm":
-            return result_of(await self._shown(turn))
+            return await self._result(turn)
         form = confirmation(approval, turn.diff, _CONFIRM)
         if request.protocol_version >= _MODERN:
             return types.InputRequiredResult(
@@ -150,16 +150,16 @@ class McpServer:
             if turn is None:
                 message = f"approval request {approval.id!r} still waits for a person"
                 return refused(self._session, "confirmation_required", message)
-            return result_of(await self._shown(turn))
+            return await self._result(turn)
         is_yes = answer.action == "accept" and (answer.content or {}).get(_CONFIRM) is True
         done = await self._session.resolve(
             approval.id, "approve" if is_yes else "deny", self._person
         )
-        return result_of(await self._shown(done))
+        return await self._result(done)
 
-    async def _shown(self, turn: Turn) -> Turn:
-        """Remove the parts that the agent may not see, because the client's model acts for it."""
-        return await visible_part(turn, self._session)
+    async def _result(self, turn: Turn) -> types.CallToolResult:
+        """Return a turn without the parts that the agent may not see: the client acts for it."""
+        return result_of(await visible_part(turn, self._session))
 
     async def _approval(self, approval_id: str) -> ApprovalRequest | None:
         approvals = await self._session.approvals()
