@@ -12,13 +12,14 @@ from placet.agents import Session
 from placet.frontends.mcp.server import McpServer, http_app
 from placet.frontends.mcp.session_shares import SessionShares, WithTokens
 from placet.schemas.identity import OPERATOR
-from placet.schemas.limits import HttpLimits
+from placet.schemas.limits import READ_WORK, HttpLimits
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, KnownToken, Principal, hash_of
 from tests.agents.till import Till
 
 pytestmark = pytest.mark.anyio
 
+SESSION = (b"mcp-session-id", b"s")
 TOKENS = {"mcp": "placet_agent", OPERATOR: "placet_operator"}
 HELLO = {
     "jsonrpc": "2.0",
@@ -148,3 +149,26 @@ async def test_an_idle_session_leaves_its_place_and_one_with_a_stream_does_not()
     now = 109.0
     assert await ask() == 200
     assert await ask() == 429
+
+
+async def test_a_request_is_charged_to_its_caller_and_not_to_the_opener_of_its_session() -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [SESSION]})
+        await send({"type": "http.response.body", "body": bytes(1024 * 1024)})
+
+    shares = SessionShares(app, HttpLimits(read_work_burst_max=READ_WORK + 1_000))
+
+    async def ask(who: str, *head: tuple[bytes, bytes]) -> int:
+        statuses = []
+
+        async def send(message: Any) -> None:
+            statuses.append(message.get("status"))
+
+        scope = {"type": "http", "method": "POST", "headers": head}
+        await shares.serve(Principal(who), scope, None, send)  # type: ignore[arg-type]  # unread
+        return int(statuses[0])
+
+    assert await ask(OPERATOR) == 200
+    assert await ask("mcp", SESSION) == 200
+    assert await ask("mcp", SESSION) == 429
+    assert await ask("other", SESSION) == 200

@@ -81,12 +81,17 @@ class SessionShares:
                 return
             session = _Open(who)
             self._opening.add(session)
-        await self._answer(session, session_id, scope, receive, send)
+        noted = self._noting(session, session_id, scope, send)
+        session.requests += 1
+        try:
+            await self._count(who, scope, receive, noted)
+        finally:
+            session.requests -= 1
+            session.idle_since = self._clock()
+            self._opening.discard(session)
 
-    async def _answer(
-        self, session: _Open, session_id: str, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        """Answer a request of a session, or one that may open it, and record its result."""
+    def _noting(self, session: _Open, session_id: str, scope: Scope, send: Send) -> Send:
+        """Return a `send` that records whether the answer opens or ends a session."""
 
         async def send_noted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -99,13 +104,7 @@ class SessionShares:
                     self._open[opened] = session
             await send(message)
 
-        session.requests += 1
-        try:
-            await self._count(session.who, scope, receive, send_noted)
-        finally:
-            session.requests -= 1
-            session.idle_since = self._clock()
-            self._opening.discard(session)
+        return send_noted
 
     async def _count(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         await self._reads.serve(self._app, who.submitter, scope, receive, send)
