@@ -109,7 +109,7 @@ def _opening(
     model: ModelConfig,
     **options: str | None,
 ) -> AbstractAsyncContextManager[Session]:
-    """Return the session to open; a person who proposes gets an hour for each proposal."""
+    """Return the session to open. A person as the proposer has an hour for each proposal."""
     limits = agent_limits(model)
     if isinstance(adapter, TerminalHumanAdapter):
         limits = agent_limits(model, seconds_max=_PERSON_SECONDS_MAX)
