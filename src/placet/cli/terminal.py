@@ -48,8 +48,9 @@ def say(text: str = "", color: str | None = None) -> None:
 
 
 def say_json(value: Json) -> None:
-    """Print a command's result as one JSON document."""
+    """Print a JSON document on one line, at once: a program may wait for it."""
     sys.stdout.write(redact(printable_json(value)) + "\n")
+    sys.stdout.flush()
 
 
 def notify(text: str) -> None:

@@ -40,7 +40,6 @@ class JsonRenderer:
     def turn(self, turn: Turn) -> None:
         """Show the turn that answered a message."""
         say_json(from_json(turn.model_dump_json()))
-        sys.stdout.flush()
 
     def approval(self, approval: ApprovalRequest) -> None:
         """Show nothing: the turn before it holds the approval request."""
@@ -56,7 +55,6 @@ class JsonRenderer:
     def value(self, name: str, value: Json) -> None:
         """Show a named value, such as the result of a chat command."""
         say_json({name: value})
-        sys.stdout.flush()
 
 
 class TextRenderer:

@@ -190,13 +190,14 @@ def _html(run: bytes) -> str:
     styles = "\n".join(_part("server", "dashboard", name) for name in ("style.css", "player.css"))
     scripts = {name: _part("server", "dashboard", name) for name in _SCRIPTS}
     scripts["api.js"] = _part("lab", "static_api.js")
-    imports = {f"placet/{name}": _data_url(_bare(text)) for name, text in scripts.items()}
+    imports = {f"placet/{name}": _data_url(text) for name, text in scripts.items()}
+    packed = b64encode(compress(run, mtime=0)).decode()
     head = "\n".join(
         (
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
             f"<style>{styles}\n#leave {{ display: none !important; }}</style>",
             f'<script type="importmap">{to_json({"imports": imports}).decode()}</script>',
-            f'<script type="application/gzip+base64" id="run">{_packed(run)}</script>',
+            f'<script type="application/gzip+base64" id="run">{packed}</script>',
             '<script type="module">import "placet/player.js";</script>',
         )
     )
@@ -204,17 +205,10 @@ def _html(run: bytes) -> str:
     return bare.replace("</head>", f"{head}\n</head>")
 
 
-def _bare(script: str) -> str:
-    """Name the modules of a script by the import map: a data URL has no folder."""
-    return sub(r'from "\./', 'from "placet/', script)
-
-
 def _data_url(script: str) -> str:
-    return f"data:text/javascript;base64,{b64encode(script.encode()).decode()}"
-
-
-def _packed(data: bytes) -> str:
-    return b64encode(compress(data, mtime=0)).decode()
+    """Return a script as a URL; it names modules by the import map, as a data URL has no folder."""
+    bare = sub(r'from "\./', 'from "placet/', script)
+    return f"data:text/javascript;base64,{b64encode(bare.encode()).decode()}"
 
 
 def _part(*names: str) -> str:

@@ -63,7 +63,6 @@ def play(
     def tell() -> None:
         if as_json:
             say_json({"url": url, "store": shown_url(store), "operator_token": token, "page": page})
-            sys.stdout.flush()
         else:
             notify(f"placet play: {shown_url(store)} at {page}")
         if open_page:
@@ -85,7 +84,6 @@ def _controls() -> "SentControls":
 
     def send(command: dict[str, Json]) -> None:
         say_json(command)
-        sys.stdout.flush()
 
     Thread(target=end_with_run, daemon=True).start()
     return SentControls(send)

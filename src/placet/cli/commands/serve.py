@@ -1,6 +1,5 @@
 """`placet serve`: a world over HTTP and WebSocket."""
 
-import sys
 from typing import Annotated, TypeAlias
 
 import typer
@@ -140,7 +139,6 @@ def _tell(
     if as_json:
         document = {"url": url, "world": world, "store": store, "operator_token": token}
         say_json({**document, "dashboard": page})
-        sys.stdout.flush()
         return
     mode = ", read-only" if settings.world.read_only else ""
     notify(f"placet serve: world {world!r} of domain {settings.domain} at {url}, log {store}{mode}")

@@ -161,9 +161,6 @@ class _Stream:
     ) -> None:
         self._context = context
         self._token = token
-        self._limits = context.limits
-        self._streams = context.streams
-        self._reads = context.reads
         self._world = world
         self._socket = socket
         self._sight = sight
@@ -203,7 +200,7 @@ class _Stream:
         async with aclosing(observations):
             async for observation in observations:
                 await self._take_turn()
-                self._reads.charge(self._token.submitter, size=len(observation.encoded))
+                self._context.reads.charge(self._token.submitter, size=len(observation.encoded))
                 await self._send(observation.encoded.decode())
         await self._world.gateway.is_registered(
             self._sight.agent_id
@@ -217,7 +214,7 @@ class _Stream:
             record = await self._send_snapshot()
         name = self._world.config.world
         while True:
-            log = (name, self._streams.reopenings[name])
+            log = (name, self._context.streams.reopenings[name])
             pages = self._world.event_pages(
                 since or 0, from_record=record, page_records_max=_PAGE_RECORDS_MAX
             )
@@ -253,7 +250,7 @@ class _Stream:
         """Return the messages of a page, as this stream's viewer sees them now."""
         place = (*log, page[0].record, page[-1].record)
         if self._sight.sees_everything:  # nothing of the state is looked at
-            texts = self._streams.texts.get(place)
+            texts = self._context.streams.texts.get(place)
             if texts is None:
                 texts = [_text(event.as_dict()) for event in page]
                 self._keep_texts(place, texts)
@@ -261,19 +258,19 @@ class _Stream:
 
         def look(kernel: Kernel) -> Sequence[str]:
             key = (*place, self._sight, kernel.seq)
-            texts = self._streams.texts.get(key)
+            texts = self._context.streams.texts.get(key)
             if texts is None:
                 texts = [_text(event) for event in self._sight.events(kernel, page)]
                 self._keep_texts(key, texts)
-                self._reads.charge(self._token.submitter, entities=len(page))
+                self._context.reads.charge(self._token.submitter, entities=len(page))
             return texts
 
         return await self._world.query(look)
 
     def _keep_texts(self, key: Hashable, texts: Sequence[str]) -> None:
         """Keep the messages of a page for other streams, and charge this one for them."""
-        self._streams.texts.put(key, texts)
-        self._reads.charge(self._token.submitter, size=sum(map(len, texts)))
+        self._context.streams.texts.put(key, texts)
+        self._context.reads.charge(self._token.submitter, size=sum(map(len, texts)))
 
     async def _take_turn(self) -> None:
         """Wait until the token may read and this stream may send.
@@ -281,8 +278,8 @@ class _Stream:
         Raises:
             _AccessLost: The token may not read the world any more.
         """
-        await self._reads.until_allowed(self._token.submitter)
-        await self._streams.turns.take()
+        await self._context.reads.until_allowed(self._token.submitter)
+        await self._context.streams.turns.take()
         self._check_role()
 
     def _check_role(self) -> None:
@@ -295,7 +292,7 @@ class _Stream:
             raise _AccessLost
 
     def _is_behind(self, seq: int) -> bool:
-        return self._world.seq - seq > self._limits.stream_lag_seqs_max
+        return self._world.seq - seq > self._context.limits.stream_lag_seqs_max
 
     async def _send_snapshot(self) -> int:
         """Send the present view, and return the record to continue from."""
@@ -312,10 +309,10 @@ class _Stream:
 
         await self._take_turn()
         caller = self._token.submitter
-        self._reads.charge(caller, requests=1)
-        look = looked_at(self._reads, caller, self._world, self._sight, "", encode)
+        self._context.reads.charge(caller, requests=1)
+        look = looked_at(self._context.reads, caller, self._world, self._sight, "", encode)
         record, text = await look
-        self._reads.charge(caller, size=len(text))
+        self._context.reads.charge(caller, size=len(text))
         await self._send(text)
         return record
 
@@ -330,7 +327,7 @@ class _Stream:
                 return  # it is gone already
 
     async def _within(self, sending: Awaitable[None]) -> None:
-        async with asyncio.timeout(self._limits.stream_send_seconds_max):
+        async with asyncio.timeout(self._context.limits.stream_send_seconds_max):
             await sending
 
 
