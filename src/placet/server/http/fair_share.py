@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from placet.schemas.limits import HttpLimits
 from placet.server.credentials import PRINCIPAL_KEY, Credentials
-from placet.server.http.problems import Problem
+from placet.server.http.problems import Problem, busy
 
 _SMALL_BYTES: Final = 4 * 1024
 _RETRY_SECONDS: Final = 1
@@ -192,12 +192,10 @@ class FairShare:
             release()
 
     def _busy(self) -> Problem:
-        return Problem(
-            "busy",
+        return busy(
             f"{self._limits.caller_bytes_max} bytes of this caller's bodies are being answered, "
             "and too many requests wait; send fewer at a time",
-            headers={"retry-after": str(_RETRY_SECONDS)},
-            retry_after=_RETRY_SECONDS,
+            _RETRY_SECONDS,
         )
 
     def _read_head(self, scope: Scope) -> tuple[int, str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from math import ceil
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -105,6 +106,12 @@ class Problem(PortableError):  # noqa: N818  # RFC 9457's word
         """Return the response with the problem document (RFC 9457)."""
         detail = (self.operator_detail if is_operator else None) or self.detail
         return _document(STATUS_OF_PROBLEM[self.code], self.code, detail, self.headers, self.more)
+
+
+def busy(detail: str, seconds: float) -> Problem:
+    """Return the problem of a caller that may send the request again after some seconds."""
+    headers = {"retry-after": str(max(ceil(seconds), 1))}
+    return Problem("busy", detail, headers=headers, retry_after=seconds)
 
 
 def _document(

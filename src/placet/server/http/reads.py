@@ -14,7 +14,6 @@ event loop by its turn at the interpreter's lock. Questions have separate thread
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from math import ceil
 from typing import Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -31,7 +30,7 @@ from placet.schemas.limits import (
     HttpLimits,
 )
 from placet.server.http.fair_share import Callers
-from placet.server.http.problems import Problem
+from placet.server.http.problems import Problem, busy
 
 T = TypeVar("T")
 
@@ -197,12 +196,7 @@ def _meter(limits: HttpLimits) -> DebtMeter:
 
 
 def _busy(rule: str, seconds: float) -> Problem:
-    return Problem(
-        "busy",
-        f"{rule}; retry in {seconds:.4f} s",
-        headers={"retry-after": str(max(ceil(seconds), 1))},
-        retry_after=seconds,
-    )
+    return busy(f"{rule}; retry in {seconds:.4f} s", seconds)
 
 
 def _now_ns() -> int:

@@ -139,7 +139,7 @@ async def register_agent(world: str, request: Request) -> Response:
         )
     except (TypeError, ValueError) as error:  # a quota, or a keyword that no domain takes
         raise Problem("request_invalid", str(error)) from error
-    return json_response(await _agent(orchestrator, agent_id), 201 if is_new else 200)
+    return json_response(await _agent(orchestrator, agent_id, request), 201 if is_new else 200)
 
 
 @table.on(
@@ -159,7 +159,7 @@ async def set_agent_permissions(world: str, agent_id: str, request: Request) -> 
         await orchestrator.set_agent_permissions(agent_id, _kinds(body.permissions))
     except ValueError as error:  # a name that is no kind
         raise Problem("request_invalid", str(error)) from error
-    return await _agent(orchestrator, agent_id)
+    return await _agent(orchestrator, agent_id, request)
 
 
 @table.on("POST", "/{agent_id:path}/suspend", "Suspend an agent", "Agent", *OF_WORLD)
@@ -167,7 +167,7 @@ async def suspend_agent(world: str, agent_id: str, request: Request) -> Json:
     """Suspend an agent: its batches are refused until it is resumed."""
     _, orchestrator = await _as_operator(world, agent_id, request)
     await orchestrator.suspend_agent(agent_id)
-    return await _agent(orchestrator, agent_id)
+    return await _agent(orchestrator, agent_id, request)
 
 
 @table.on("POST", "/{agent_id:path}/resume", "Resume an agent", "Agent", *OF_WORLD)
@@ -175,7 +175,7 @@ async def resume_agent(world: str, agent_id: str, request: Request) -> Json:
     """Resume a suspended agent."""
     _, orchestrator = await _as_operator(world, agent_id, request)
     await orchestrator.resume_agent(agent_id)
-    return await _agent(orchestrator, agent_id)
+    return await _agent(orchestrator, agent_id, request)
 
 
 # Below the paths that are longer: an agent's name may have a slash.
@@ -183,10 +183,9 @@ async def resume_agent(world: str, agent_id: str, request: Request) -> Json:
 async def get_agent(world: str, agent_id: str, request: Request) -> Json:
     """Return an agent: owner, permissions, priority bound, suspension."""
     context, who, orchestrator = entered(request, world)
-    if who.is_operator:
-        await _require_registered(orchestrator, agent_id, request)
-    await context.check_speaks_for(orchestrator, who, agent_id)
-    return await _agent(orchestrator, agent_id)
+    if not who.is_operator:
+        await context.check_speaks_for(orchestrator, who, agent_id)
+    return await _agent(orchestrator, agent_id, request)
 
 
 @table.on("DELETE", "/{agent_id:path}", "Remove an agent", "", 405, *OF_WORLD, status=204)
@@ -200,13 +199,9 @@ async def _as_operator(
     world: str, agent_id: str, request: Request
 ) -> tuple[RequestContext, Orchestrator]:
     context, _, orchestrator = entered(request, world, Role.OPERATOR)
-    await _require_registered(orchestrator, agent_id, request)
-    return context, orchestrator
-
-
-async def _require_registered(orchestrator: Orchestrator, agent_id: str, request: Request) -> None:
     if not await orchestrator.query(lambda kernel: agent_id in kernel.ledger.agents):
         raise _no_agent(agent_id, request)
+    return context, orchestrator
 
 
 def _no_agent(agent_id: str, request: Request) -> Problem:
@@ -221,14 +216,14 @@ def _no_agent(agent_id: str, request: Request) -> Problem:
     return Problem("method_not_allowed", detail, headers={"allow": allowed})
 
 
-async def _agent(world: Orchestrator, agent_id: str) -> dict[str, Json]:
+async def _agent(world: Orchestrator, agent_id: str, request: Request) -> dict[str, Json]:
     def look(kernel: Kernel) -> dict[str, Json] | None:
         agent = kernel.ledger.agents.get(agent_id)
         return None if agent is None else {"seq": kernel.seq, **_described(agent)}
 
     described = await world.query(look)
     if described is None:
-        raise Problem("not_found", f"there is no agent {agent_id!r}; register it first")
+        raise _no_agent(agent_id, request)
     return described
 
 
