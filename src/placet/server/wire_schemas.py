@@ -271,10 +271,10 @@ EXAMPLES: Final[Mapping[str, dict[str, Json]]] = {
         },
     },
     "Permissions": {"two kinds": {"value": {"permissions": ["Move", "Speak"]}}},
-    "Fork": {
+    "ForkRequest": {
         "an agent elsewhere": {
             "value": {"record": 100, "put": {"agents/alice/position": [0, 0, 0]}, "replay": True}
         },
     },
-    "Step": {"a tenth of a second": {"value": {"dt": 0.1}}},
+    "StepRequest": {"a tenth of a second": {"value": {"dt": 0.1}}},
 }

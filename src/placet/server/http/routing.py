@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from placet.schemas.codec import Json
 from placet.server.http.parameters import Fields, read_query
 from placet.server.http.responses import json_response
+from placet.server.wire_schemas import EXAMPLES
 
 if TYPE_CHECKING:
     from placet.server.http.reads import Reads
@@ -120,7 +121,7 @@ class Routes:
         answer: str | Answers,
         *problems: int,
         status: int = 200,
-        body: Body | None = None,
+        body: Body | type[Fields] | None = None,
         headers: Mapping[str, Mapping[str, Json]] = MappingProxyType({}),
         is_hot: bool = False,
         is_read: bool | None = None,
@@ -136,7 +137,7 @@ class Routes:
             problems: Statuses of problem documents, besides 422 and those of a body; 200 beside
                 another `status` has the answer's own schema.
             status: Status of the route's own answer.
-            body: The body; None for no body.
+            body: The body, or its struct alone; None for no body.
             headers: Optional headers of the request, name -> JSON Schema.
             is_hot: The path is requested often, so it is matched before others.
             is_read: The request is admitted and charged as a read of its caller; None for every
@@ -145,6 +146,8 @@ class Routes:
         path = self._prefix + path
         if is_hot:
             self._hot.add(path)
+        if isinstance(body, type):
+            body = Body(body, EXAMPLES.get(body.__name__, {}))
 
         def register(function: Function) -> Function:
             operations = self._paths.setdefault(path, {})

@@ -21,9 +21,8 @@ from placet.server.credentials import Principal
 from placet.server.http.parameters import Fields, NewName, PageLimit
 from placet.server.http.problems import Problem
 from placet.server.http.responses import json_response
-from placet.server.http.routing import OF_WORLD, WORLD_PREFIX, Body, Routes
+from placet.server.http.routing import OF_WORLD, WORLD_PREFIX, Routes
 from placet.server.roles import Role
-from placet.server.wire_schemas import EXAMPLES
 
 table = Routes("agents", WORLD_PREFIX + "/agents")
 
@@ -106,14 +105,7 @@ async def list_agents(world: str, request: Request, query: AgentsQuery) -> Json:
 
 
 @table.on(
-    "POST",
-    "",
-    "Register an agent",
-    "Agent",
-    *(200, 409),
-    *OF_WORLD,
-    status=201,
-    body=Body(Registration, EXAMPLES["Registration"]),
+    "POST", "", "Register an agent", "Agent", 200, 409, *OF_WORLD, status=201, body=Registration
 )
 async def register_agent(world: str, request: Request) -> Response:
     """Register an agent; `attributes`, such as a position, are passed to the domain.
@@ -149,7 +141,7 @@ async def register_agent(world: str, request: Request) -> Response:
     "Agent",
     400,
     *OF_WORLD,
-    body=Body(Permissions, EXAMPLES["Permissions"]),
+    body=Permissions,
 )
 async def set_agent_permissions(world: str, agent_id: str, request: Request) -> Json:
     """Set the kinds that an agent may propose: null is all, an empty array is none."""

@@ -25,8 +25,7 @@ from placet.server.history.counted_log import ReadCount, counting
 from placet.server.history.timelines import PlayedWorld, Timelines
 from placet.server.http.parameters import Fields, Identity, Place
 from placet.server.http.problems import Problem
-from placet.server.http.routing import Body, Routes
-from placet.server.wire_schemas import EXAMPLES
+from placet.server.http.routing import Routes
 
 table = Routes("history", are_questions=True)
 
@@ -267,12 +266,12 @@ def explain_request(played: PlayedWorld, query: ExplainQuery) -> Json:
 
 @table.on(
     "POST",
-    f"{_HISTORY}/forks",
+    _HISTORY + "/forks",
     "Fork from a moment",
     "Forked",
     *_READING,
     status=201,
-    body=Body(ForkRequest, EXAMPLES["Fork"]),
+    body=ForkRequest,
 )
 async def fork_world(world: str, request: Request) -> Json:
     """Fork a world after a record, with an edit, and play the fork beside it.

@@ -17,10 +17,9 @@ from placet.server.credentials import Principal
 from placet.server.http.parameters import Fields, FromRecord, PageLimit, SinceSeq, ViewAgent
 from placet.server.http.problems import Problem
 from placet.server.http.reads import Reads
-from placet.server.http.routing import OF_WORLD, Body, Routes
+from placet.server.http.routing import OF_WORLD, Routes
 from placet.server.roles import Role
 from placet.server.viewpoint import Viewpoint, WorldMoment
-from placet.server.wire_schemas import EXAMPLES
 
 table = Routes("reading")
 
@@ -137,7 +136,7 @@ async def list_events(world: str, request: Request, query: EventsQuery) -> Json:
     "World",
     409,
     *OF_WORLD,
-    body=Body(StepRequest, EXAMPLES["Step"]),
+    body=StepRequest,
 )
 async def step_world(world: str, request: Request) -> Json:
     """Advance simulated time, and decide all batches that are due; needs the operator's token."""
