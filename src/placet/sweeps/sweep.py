@@ -91,57 +91,55 @@ def run_scenarios(
     _require_iterable("outcome", outcomes, "a function, or a list of functions")
     if seeds is not None:
         _require_iterable("seeds", seeds, "a list or a range, such as range(1, 21)")
-    _require_place(executor, jobs)
-    _require_one_of("on", on, get_args(Where))
-    _require_one_of("logs", logs, get_args(Logs))
+    _require_place(executor, jobs, on)
     _require_timeout(timeout_s, executor)
-    if on == "ray" and executor is not None:
-        raise LabError('give `executor` or `on="ray"`, not both')
-    is_here = on == "here" and executor is None and jobs == 1 and timeout_s is None
-    functions = cast("Sequence[Outcome | str]", outcomes)
-    plan = plan_sweep(
-        listed,
-        replications=replications,
-        seeds=seeds,
-        outcomes=specs_here(functions, is_kept=to is not None)
-        if is_here
-        else list(map(spec_of, functions)),
-    )
-    shown = _require_keys(plan, columns)
+    _require_one_of("logs", logs, get_args(Logs))
     if to is None and logs != "none":
         raise LabError("logs are kept in the folder of a study; name one with `to`")
+    functions = cast("Sequence[Outcome | str]", outcomes)
+    is_here = on == "here" and executor is None and jobs == 1 and timeout_s is None
+    specs = specs_here(functions, is_kept=to is not None) if is_here else map(spec_of, functions)
+    plan = plan_sweep(listed, replications=replications, seeds=seeds, outcomes=[*specs])
+    shown = _require_keys(plan, columns)
     with ExitStack() as stack:
         folder = stack.enter_context(_folder(to))
-        pools: Pools
         if on == "ray":
-            from placet.sweeps.on_ray.session import ray_pools  # noqa: PLC0415  # an extra
+            from placet.sweeps.on_ray import session as ray  # noqa: PLC0415  # an extra
 
-            on_ray = ray_pools(
-                plan,
-                folder,
-                address=ray_address,
-                jobs=jobs,
-                ship=map(Path, ship),
-                timeout_s=timeout_s,
-                on_notice=on_notice,
+            staged = ray.staged_for(plan, ray_address, map(Path, ship))
+            Study(folder)  # refuse a folder of something else before Ray starts
+            stack.enter_context(
+                ray.ray_session(ray_address, jobs=jobs, staged=staged, folder=folder)
             )
-            pools = stack.enter_context(on_ray)
-        elif executor is not None:
-            pools = GivenPools(executor)
-        elif is_here:  # a run with a timeout is in a worker
-            pools = HerePools()
+            pools: Pools = ray.RayPools(staged, jobs=jobs, timeout_s=timeout_s, on_notice=on_notice)
         else:
-            has_main = any(spec.startswith("__main__:") for spec in plan.outcomes)
-            pools = OwnPools(jobs or 1, with_main=has_main)
+            pools = _pools_here(plan, executor, jobs, is_here=is_here)
         study = stack.enter_context(Study(folder).locked())
         if not anyway:
             study.require_same_code(plan)
         study.add_plan(plan)
+        is_apart = pools.is_apart
         tasks = tasks_of(
-            plan, study, logs=logs, retry=retry, timeout_s=timeout_s, is_apart=pools.is_apart
+            plan, study, logs=logs, retry=retry, timeout_s=timeout_s, is_apart=is_apart
         )
         SweepLoop(study, tasks, pools, total=len(plan.runs()), on_progress=on_progress).run()
         return results_of(study, plan.keys(), shown)
+
+
+def _pools_here(
+    plan: SweepPlan,
+    executor: Executor | Callable[[], Executor] | None,
+    jobs: int | None,
+    *,
+    is_here: bool,
+) -> Pools:
+    """Return the pools of this machine: the caller's, this process, or worker processes."""
+    if executor is not None:
+        return GivenPools(executor)
+    if is_here:
+        return HerePools()
+    has_main = any(spec.startswith("__main__:") for spec in plan.outcomes)
+    return OwnPools(jobs or 1, with_main=has_main)
 
 
 def _require_keys(plan: SweepPlan, columns: Iterable[str]) -> tuple[str, ...]:
@@ -159,8 +157,11 @@ def _require_keys(plan: SweepPlan, columns: Iterable[str]) -> tuple[str, ...]:
     return shown
 
 
-def _require_place(executor: object, jobs: int | None) -> None:
-    """Check the executor and the number of processes, of which one is given at most."""
+def _require_place(executor: object, jobs: int | None, on: str) -> None:
+    """Check the executor, the number of processes and Ray; an executor is given alone."""
+    _require_one_of("on", on, get_args(Where))
+    if on == "ray" and executor is not None:
+        raise LabError('give `executor` or `on="ray"`, not both')
     if not (executor is None or isinstance(executor, Executor) or callable(executor)):
         raise LabError(
             "`executor` must be a concurrent.futures executor, or a function that returns one, got "

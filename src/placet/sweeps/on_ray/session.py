@@ -16,7 +16,7 @@ from placet.sweeps.errors import LabError
 from placet.sweeps.on_ray.staging import Staged, stage
 from placet.sweeps.plan import SweepPlan
 from placet.sweeps.pools import Pools
-from placet.sweeps.study import RAY_LOG, Study, writing
+from placet.sweeps.study import RAY_LOG, writing
 
 _ENVIRONMENT: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -108,24 +108,11 @@ def ray_session(
             ray.shutdown()
 
 
-@contextlib.contextmanager
-def ray_pools(
-    plan: SweepPlan,
-    folder: Path,
-    *,
-    address: str | None,
-    jobs: int | None,
-    ship: Iterable[Path],
-    timeout_s: float | None,
-    on_notice: Callable[[str], None],
-) -> Iterator["RayPools"]:
-    """Return a context with the executors of a sweep on Ray.
-
-    The arguments are those of `run_scenarios`.
+def staged_for(plan: SweepPlan, address: str | None, ship: Iterable[Path]) -> Staged:
+    """Return what travels to the workers of a sweep on Ray.
 
     Raises:
-        LabError: Ray cannot be used, the runs cannot be executed there, or the folder is of
-            something else.
+        LabError: Ray cannot be used, or the runs cannot be executed there.
     """
     for spec in plan.outcomes:
         if spec.startswith("__main__:"):
@@ -134,10 +121,7 @@ def ray_pools(
                 "current folder, which goes along"
             )
     require_ray(address)
-    staged = stage(plan, ship)
-    Study(folder)  # refuse a folder of something else before Ray starts
-    with ray_session(address, jobs=jobs, staged=staged, folder=folder):
-        yield RayPools(staged, jobs=jobs, timeout_s=timeout_s, on_notice=on_notice)
+    return stage(plan, ship)
 
 
 class RayPools(Pools):
