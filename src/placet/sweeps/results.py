@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from placet.scenarios.scenario import full_key, leaves_of
 from placet.schemas.codec import Json
+from placet.schemas.html_table import html_table
 from placet.schemas.name_suggestions import did_you_mean
-from placet.schemas.printable import defused, printable, printable_html
+from placet.schemas.printable import defused, printable
 from placet.sweeps.columns import CODE, COUNTS, ENDS, RULE_ERRORS, SEED, TABLES
 from placet.sweeps.errors import LabError
 from placet.sweeps.files import replaced_whole
@@ -248,8 +249,7 @@ class Results(Sequence[Row]):
         return [[*map(_short, shown)], *([_short(row[name]) for name in shown] for row in rows)]
 
     def __repr__(self) -> str:
-        failed = f", {len(self.failed)} failed" if self.failed else ""
-        lines = [f"Results of {_runs(len(self))}{failed}"]
+        lines = [f"Results of {self._counts()}"]
         cells = self.first_cells()
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for line in cells:
@@ -261,17 +261,12 @@ class Results(Sequence[Row]):
 
     def _repr_html_(self) -> str:
         names, *rows = self.first_cells()
-        head = "".join(f"<th>{printable_html(name)}</th>" for name in names)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{printable_html(cell)}</td>" for cell in row) + "</tr>"
-            for row in rows
-        )
+        first = f", the first {_SHOWN_ROWS}" if len(self) > _SHOWN_ROWS else ""
+        return html_table(self._counts() + first, names, rows)
+
+    def _counts(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
-        more = f"<p>... and {len(self) - _SHOWN_ROWS} more</p>" if len(self) > _SHOWN_ROWS else ""
-        return (
-            f"<p>{_runs(len(self))}{failed}</p><table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>{more}"
-        )
+        return f"{len(self)} run{'' if len(self) == 1 else 's'}{failed}"
 
     def _as_csv(self, shown: Callable[[str], str]) -> str:
         """Return the rows as CSV, as `placet.tables.files.CsvFile` writes it."""
@@ -357,10 +352,6 @@ def _one_type(values: list[Json]) -> list[Json]:
         return [None if value is None else json_text(value) for value in values]
     is_float = known.name == "float64"
     return [float(value) if is_float and value is not None else value for value in values]
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
 
 
 def _csv_cell(value: Json, shown: Callable[[str], str]) -> str:
