@@ -1,7 +1,7 @@
 """The setup of a run: the domain, the configuration of its world, its policies, and its position.
 
-Both engines begin with it: `runner.py`, which runs the world of an `Orchestrator`, and
-`simulation.py`, which calls a kernel.
+Both runners begin with it: `runner.py`, which runs the world of an `Orchestrator`, and
+`kernel_runner.py`, which steps a kernel.
 """
 
 from collections.abc import Mapping

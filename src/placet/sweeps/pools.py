@@ -1,4 +1,4 @@
-"""Executors of a sweep: its own pool of processes, or the caller's; made again if they break."""
+"""Makes the executors of a sweep: pools of processes, this thread, or the caller's executor."""
 
 import os
 import sys
@@ -193,7 +193,7 @@ class GivenPools(Pools):
 
 
 def _copy_of(pool: ProcessPoolExecutor, workers: int | None) -> ProcessPoolExecutor:
-    """Return a new pool with the arguments of one that broke; `concurrent.futures` has no such."""
+    """Return a new pool with the arguments of a broken one, which has no public names for them."""
     given: Any = pool
     return ProcessPoolExecutor(
         workers or given._max_workers,  # noqa: SLF001  # see above
@@ -204,7 +204,7 @@ def _copy_of(pool: ProcessPoolExecutor, workers: int | None) -> ProcessPoolExecu
 
 
 def _process_context() -> BaseContext:
-    """Return a context whose processes begin with this package imported, and nothing of ours.
+    """Return a context whose processes begin with this package imported, and no state of the sweep.
 
     Not by fork: a child of a process with threads may wait for ever on a lock.
     """

@@ -131,13 +131,15 @@ class PlanningLoop:
             end = over_budget(counters, self._limits, _tokens_of(context), is_priced)
             if end is not None:
                 return end
-            if self._stopped.is_set():  # while it looked
+            if self._stopped.is_set():  # while the context was built
                 break
             counters.requests += 1
             raw = await self._answer(counters.requests, context)
             if isinstance(raw, PlannerOutput):
                 counters.usage = counters.usage.plus(raw.usage)
-            if raw is None or self._stopped.is_set():  # what came with the word is left too
+            if (
+                raw is None or self._stopped.is_set()
+            ):  # an answer that arrives with the stop is dropped
                 break
             if isinstance(raw, TurnEnd):
                 return raw
@@ -175,7 +177,7 @@ class PlanningLoop:
         if plan is None:
             self._note(raw, "invalid", issues=tuple(issues))
             self.counters.repairs += 1
-            # Not a call's id: a provider gives the same call another one each time.
+            # Without the id of a call: a provider gives the same call another id each time.
             calls = [[str(call.name), str(call.arguments)] for call in raw.calls]
             is_new = self._is_new([calls, str(raw.plan)], issues)
             return self._again_unless(
@@ -192,7 +194,7 @@ class PlanningLoop:
         if result.status in {"applied", "held"} or result.has_acted:
             return end_of(result)
         self.counters.attempts += 1
-        # Not the seq that it was planned at: the same actions refused again are no progress.
+        # Without the seq of the plan: the same actions refused again are no progress.
         is_new = self._is_new([action.model_dump() for action in plan.actions], result.issues)
         end = after_refused(result.issues, is_new, self.counters, self._limits, self._mode)
         if end is not None:

@@ -113,7 +113,7 @@ class SessionRecorder:
                 raise SessionError(message, verdict=verdict, route=route)
 
     async def _end_if_started(self, intent: Intent) -> None:
-        """End a turn whose caller was cancelled before it heard that the turn had begun."""
+        """End a turn whose caller was canceled while its beginning was recorded."""
         # If the world is closed, the next `open` of the session ends the turn.
         with suppress(ClosedError, StoreError), anyio.move_on_after(GONE_SECONDS, shield=True):
             verdict = await self._world.submit([intent], dry_run=True)

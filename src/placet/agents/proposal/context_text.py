@@ -195,7 +195,7 @@ def _line(value: Json) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Take from a text the power to end its section: `<` is written as JSON's escape."""
+    """Write `<` as JSON's escape, so that a text cannot end its section."""
     return text.replace("<", "\\u003c")
 
 

@@ -1,8 +1,8 @@
-"""From whatever a proposer said to a plan, or to everything that is wrong with it.
+"""Parses an answer of a proposer into a plan, or into the issues that make it none.
 
-Judged without state, in a fixed order: size, JSON, version, envelope, counts, and for each action
-kind, tool, size, payload. All issues of a layer are collected, so that one repair sees them all.
-Nothing that comes in makes this raise.
+The checks need no state and have a fixed order: size, JSON, version, envelope, counts, and for each
+action kind, tool, size, payload. All issues of a layer are collected, so that one repair sees them
+all. No input raises an exception.
 """
 
 from collections import Counter
@@ -36,12 +36,13 @@ __all__ = [
     "Issue",
     "Plan",
     "Stop",
+    "Vocabulary",
     "parse",
     "parse_calls",
 ]
 
 ISSUES_MAX: Final = 32
-"""As many are told at once; who mends these is told of more."""
+"""Number of issues of one answer; a repair that leaves others gets those next."""
 
 _DEPTH_MAX: Final = 32
 _LIMITS: Final = AgentLimits()
@@ -158,7 +159,7 @@ def parse_calls(
 
 def _arguments(call: Call, at: str, limits: AgentLimits) -> tuple[Json, list[Issue]]:
     """Read the arguments of one call."""
-    name: object = call.name  # a recording or a careless adapter may hold anything
+    name: object = call.name  # an adapter may pass any value
     if not isinstance(name, str):
         message = f"the name of a tool is text, got {format_value(name)}"
         return None, [Issue(code=Code.ENVELOPE_INVALID, message=message, at=f"{at}/kind")]

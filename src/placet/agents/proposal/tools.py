@@ -91,7 +91,7 @@ def parse_intent(text: object, *, domain: Vocabulary) -> ChatIntent | str:
 
 
 def error_prompt(issues: list[Issue]) -> str:
-    """Return a text that tells a model the faults of its answer, and the valid choices."""
+    """Return the faults of an answer and the valid choices, as a text for the model."""
     return " ".join(
         f"{issue.message}."
         + (f" Did you mean {', '.join(issue.suggestions)}?" if issue.suggestions else "")

@@ -454,7 +454,7 @@ class Session:
             ask=ask,
             clock=monotonic,
         )
-        if self._is_stopped:  # stopped while the turn was being recorded
+        if self._is_stopped:  # `stop` was called while the turn was being recorded
             planning_loop.stop()
         try:
             end = await planning_loop.run()
@@ -505,7 +505,7 @@ class Session:
 
     @asynccontextmanager
     async def _turn(self, message: str, route: Route) -> AsyncIterator[ActiveTurn]:
-        """Begin a turn, and record its end also when its body raises or is cancelled."""
+        """Begin a turn, and record its end also when its body raises or is canceled."""
         self._require_open()
         self._is_stopped = False
         message = cut(message, MESSAGE_BYTES_MAX)
@@ -521,7 +521,7 @@ class Session:
         except Exception as error:
             await turn.end(TurnEnd("failed", Code.INTERNAL, type(error).__name__))
             raise
-        except BaseException:  # the caller was cancelled
+        except BaseException:  # the caller was canceled
             with anyio.move_on_after(GONE_SECONDS, shield=True):
                 await turn.end(GONE)
             raise
@@ -535,7 +535,7 @@ class Session:
         )
         executed = await self.world.gateway.executed()
         catalogue = self._catalogues.get((kinds, executed))
-        if catalogue is None:  # compiled once, for as long as the agent may use the same
+        if catalogue is None:  # compiled again only when the kinds or executors of the agent change
             catalogue = Catalogue(self.world.gateway.registry, kinds, executed)
             self._catalogues = {(kinds, executed): catalogue}
         return catalogue

@@ -58,7 +58,7 @@ _BROKEN_OFF: Final[Mapping[str | None, tuple[str, str]]] = {
         "the answer broke off with an error; none of it was proposed: propose it again",
     ),
 }
-"""Why calls are no plan that did not come to their end: what is missing belongs to it."""
+"""Finish reason -> code and message of an answer that is incomplete, so that it is no plan."""
 _SEARCH_FIRST: Final = "not proposed: read what was found, then propose all of the plan at once"
 
 

@@ -52,7 +52,7 @@ _REFUSED_FIELD: Final = frozenset({400, 422})
 _WAIT_SECONDS: Final = 0.5
 """Before the second try, where the provider names no time; half as much to half as much again."""
 _OVER_SECONDS: Final = 0.01
-"""A request is given up as its turn ends: what fails so close before that ran out of time."""
+"""A failure this close to the end of a turn counts as a timeout of the turn."""
 
 
 class Failed(NamedTuple):
@@ -108,7 +108,7 @@ class Requests:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with anyio.CancelScope(shield=True):  # who is canceled hangs up all the same
+        with anyio.CancelScope(shield=True):  # a canceled caller closes its connections too
             await self._model.__aexit__(kind, error, trace)
 
     async def send(
@@ -143,7 +143,7 @@ class Requests:
             await self._sleep(wait)
             outcome = await self._try(messages, parameters, ends_at, settings)
             requests += 1
-        if isinstance(outcome, Failed):  # nothing is raised from it: what it was may hold keys
+        if isinstance(outcome, Failed):  # raised without a cause: its text may hold keys
             if monotonic() >= ends_at - _OVER_SECONDS:
                 raise PlannerTimedOut(outcome.cause)
             raise PlannerUnavailable(outcome.cause)
@@ -224,7 +224,9 @@ def _wait_seconds(error: Exception) -> float | None:
         return None
     if isinstance(error, ModelHTTPError) and error.provider_retry_hint is False:
         return None
-    jitter = random.uniform(0.5, 1.5)  # so that those who failed together do not come together
+    jitter = random.uniform(0.5, 1.5)  # so that callers that failed together do not retry together
     if error.retry_after is None:
         return _WAIT_SECONDS * jitter
-    return error.retry_after + _WAIT_SECONDS * (jitter - 0.5)  # never before the time that it named
+    return error.retry_after + _WAIT_SECONDS * (
+        jitter - 0.5
+    )  # never before the time that the provider named
