@@ -1,13 +1,13 @@
 """Kinds as the tool definitions of a model provider, and a tool call back into an intent."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, Vocabulary, kind_name, wire_name
 from placet.agents.proposal.legacy import ChatIntent
-from placet.agents.proposal.plan import Issue, Stop
+from placet.agents.proposal.plan import Issue, Stop, Strict
 from placet.agents.proposal.plan_parser import VERSION, Call, parse, parse_calls
 from placet.agents.proposal.tool_schema import tool_schema
 from placet.kernel.plugin.domain import Kind
@@ -99,28 +99,20 @@ def error_prompt(issues: list[Issue]) -> str:
     )
 
 
+class _Question(Strict):
+    """Arguments of the tool `ask_clarification`."""
+
+    question: str = Field(min_length=1, max_length=500, description="The question, for the user.")
+    choices: tuple[Annotated[str, Field(max_length=120)], ...] = Field(
+        default=(), max_length=8, description="Answers that the user may choose from."
+    )
+
+
 TALKING: Final = (
     ToolDefinition(
         ASK,
         "Ask the user the smallest question whose answer is needed. Proposes nothing.",
-        {
-            "type": "object",
-            "properties": {
-                "question": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 500,
-                    "description": "The question, for the user.",
-                },
-                "choices": {
-                    "type": "array",
-                    "maxItems": 8,
-                    "items": {"type": "string", "maxLength": 120},
-                    "description": "Answers that the user may choose from.",
-                },
-            },
-            "required": ["question"],
-        },
+        tool_schema(_Question.model_json_schema()),
     ),
     ToolDefinition(
         STOP,

@@ -211,8 +211,8 @@ class Session:
                 if command is not None:
                     return await self._run_command(turn, command, catalogue)
                 if chosen is None:
-                    text = TABLE[Code.PLANNER_UNCONFIGURED].text
-                    return await turn.end(TurnEnd("failed", Code.PLANNER_UNCONFIGURED, text))
+                    code = Code.PLANNER_UNCONFIGURED
+                    return await turn.end(TurnEnd("failed", code, TABLE[code].text))
                 return await self._ask_agent(turn, chosen, catalogue, media)
 
     async def hand_off(self, intent: ChatIntent | ExecutionPlan) -> Turn:

@@ -8,8 +8,12 @@ one parser.
 import re
 from typing import Final
 
+from pydantic import Field, JsonValue
+
 from placet.agents.proposal.catalogue import Catalogue, wire_name
+from placet.agents.proposal.plan import Strict
 from placet.agents.proposal.plan_parser import Call
+from placet.agents.proposal.tool_schema import tool_schema
 from placet.agents.proposal.tools import TALKING, ToolDefinition
 from placet.kernel.plugin.domain import Kind
 from placet.schemas.codec import Json, from_json, to_json
@@ -22,37 +26,33 @@ ROUNDS_MAX: Final = 3
 _FOUND_MAX: Final = 8
 _WORD: Final = re.compile(r"[a-z0-9]+")
 
+
+class _Search(Strict):
+    """Arguments of the tool `find_kinds`."""
+
+    query: str = Field(max_length=200, description="Words of the names or summaries of the kinds.")
+
+
+class _Proposal(Strict):
+    """Arguments of the tool `propose`."""
+
+    kind: str = Field(description="Name of a kind that was found.")
+    payload: dict[str, JsonValue] = Field(
+        description=f"The payload, as {FIND} describes it for this kind."
+    )
+
+
 TOOLS: Final = (
     ToolDefinition(
         FIND,
         "Search the kinds that may be proposed, by words of their names and summaries. "
         "Gives each with the JSON Schema of its payload. Proposes nothing.",
-        {
-            "type": "object",
-            "properties": {
-                "query": {
-                    "type": "string",
-                    "maxLength": 200,
-                    "description": "Words of the names or summaries of the kinds.",
-                }
-            },
-            "required": ["query"],
-        },
+        tool_schema(_Search.model_json_schema()),
     ),
     ToolDefinition(
         PROPOSE,
         "Propose one action of a kind that was found. The calls of one answer are one plan.",
-        {
-            "type": "object",
-            "properties": {
-                "kind": {"type": "string", "description": "Name of a kind that was found."},
-                "payload": {
-                    "type": "object",
-                    "description": f"The payload, as {FIND} describes it for this kind.",
-                },
-            },
-            "required": ["kind", "payload"],
-        },
+        tool_schema(_Proposal.model_json_schema()),
     ),
     *TALKING,
 )
