@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from placet.actors.observation.viewer import Viewer
 from placet.kernel.gate.domain_rules import DomainRules
@@ -35,7 +35,11 @@ from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
 if TYPE_CHECKING:
+    from functools import _lru_cache_wrapper
+
     from placet.runtime.telemetry.world_logger import WorldLogger
+
+    _Logger: TypeAlias = _lru_cache_wrapper[WorldLogger]
 
 _WAITS_MAX: Final = 65_536
 """Number of latest ticks of whose decisions the time is kept, for the percentiles."""
@@ -65,17 +69,18 @@ class KernelRunner:
         reason = reason_for_actors(setup)
         if reason is not None:
             raise ScenarioError(scenario.name, "", f"it needs an event loop: {reason}")
-        reports = _FaultReports(setup.config)
+        # Made by the first sentence to log: most runs have none, and the import takes 209 ms.
+        logger = cache(partial(_logger_of, setup.config))
         self.world = world = KernelWorld(
             setup.domain,
             setup.config,
-            on_fault=reports.note,
+            on_fault=lambda where, error: logger().fault(where, error),
             on_rule_error=scenario.on_rule_error,
         )
         for sentence in (*world.skipped, *setup.notes, "; ".join(world.kernel.idle_names)):
             if sentence:
-                reports.warn(sentence)
-        self.close = weakref.finalize(self, _close, world, reports)
+                logger().warning(sentence)
+        self.close = weakref.finalize(self, _close, world, logger)
         check = world.kernel.check_intent if setup.checks_intents else None
         self.population = Population(scenario, setup.policies, check)
         self._decided: tuple[list[tuple[ScenarioAgent, list[Intent]]], list[Verdict]] = [], []
@@ -229,38 +234,18 @@ def reason_for_actors(setup: RunSetup) -> str | None:
     return None
 
 
-def _close(world: KernelWorld, reports: "_FaultReports") -> None:
+def _close(world: KernelWorld, logger: "_Logger") -> None:
     try:
         world.close()
     finally:
-        reports.end()
+        if logger.cache_info().currsize:
+            logger().end()
 
 
-class _FaultReports:
-    """Logs the exceptions of the parts of a world; the log is made by the first of them."""
+def _logger_of(config: OrchestratorConfig) -> "WorldLogger":
+    from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
 
-    def __init__(self, config: OrchestratorConfig) -> None:
-        self._config = config
-
-    def note(self, where: str, error: BaseException) -> None:
-        """Log the exception of a part; refusals by later ones are counted in the report."""
-        self._logger.fault(where, error)
-
-    def end(self) -> None:
-        """Log how often the exceptions were raised."""
-        if "_logger" in self.__dict__:  # it is made by the first of them
-            self._logger.end()
-
-    def warn(self, sentence: str) -> None:
-        """Log a condition that needs attention."""
-        self._logger.warning(sentence)
-
-    @cached_property
-    def _logger(self) -> "WorldLogger":
-        from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
-
-        config = self._config
-        return WorldLogger(config.log_format, config.log_level, config.world)
+    return WorldLogger(config.log_format, config.log_level, config.world)
 
 
 def _percentiles(waits_ms: Iterable[float]) -> dict[str, float | None]:

@@ -162,13 +162,7 @@ class Population:
         if known is not None and known.cohort == name:
             return known
         cohort = self._scenario.agents[name]
-        permissions = None if cohort.permissions is None else frozenset(cohort.permissions)
-        return Member(
-            agent_id=agent.agent_id,
-            cohort=name,
-            attributes=cohort.attributes,
-            permissions=permissions,
-        )
+        return cohort.member(name, agent.agent_id, cohort.attributes)
 
     def _own_collections(self, kernel: Kernel, cohort: str) -> frozenset[str]:
         """Return the collections in which the agents of a cohort have an entity of their name."""

@@ -229,14 +229,11 @@ class Scenario:
     def members(self) -> Iterator[Member]:
         """Yield every agent, cohort by cohort."""
         for name, cohort in self.agents.items():
-            permissions = None if cohort.permissions is None else frozenset(cohort.permissions)
             for agent_id in ids_of(name, cohort.count):
                 attributes = dict(cohort.attributes)
                 if cohort.area is not None:
                     attributes["position"] = self._place(agent_id, cohort.area)
-                yield Member(
-                    agent_id=agent_id, cohort=name, attributes=attributes, permissions=permissions
-                )
+                yield cohort.member(name, agent_id, attributes)
 
     def domain_settings(self) -> dict[str, Json]:
         """Return the keywords with which the domain is created."""

@@ -76,6 +76,13 @@ class AgentCohort:
     permissions: tuple[str, ...] | None = None
     options: Table = field(default_factory=dict)
 
+    def member(self, name: str, agent_id: str, attributes: Mapping[str, Json]) -> "Member":
+        """Return an agent of this cohort, which has a name, with its own attributes."""
+        permissions = None if self.permissions is None else frozenset(self.permissions)
+        return Member(
+            agent_id=agent_id, cohort=name, attributes=attributes, permissions=permissions
+        )
+
 
 @explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
