@@ -6,7 +6,7 @@ and as the recorder for the session's records; in one batch they pass or fail to
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from placet.agents.loop.recorder import SystemIntentFactory
 from placet.agents.ports import Handle, Outcome, WorldPort
@@ -33,6 +33,22 @@ _RETRIES: Final = 5
 """Largest number of tries of a preview or a submission that a concurrent change made void."""
 _SHOWN_MAX: Final = 64
 """Approval requests whose changes are kept to be shown: as many as a session keeps in the state."""
+
+
+class Resolution(NamedTuple):
+    """An approval request, and the person who decides about it.
+
+    Attributes:
+        approval_id: Id of the request.
+        approval: The request, as in the state.
+        by: Name of the person.
+        role: Role of the person, as the host knows it.
+    """
+
+    approval_id: str
+    approval: Mapping[str, Json]
+    by: str
+    role: str
 
 
 class PlanExecutor:
@@ -96,33 +112,23 @@ class PlanExecutor:
 
     # approval requests
 
-    async def resolve(
-        self,
-        approval: Mapping[str, Json],
-        approval_id: str,
-        by: str,
-        role: str,
-        *,
-        seconds_left: float,
-    ) -> PlanResult:
+    async def resolve(self, person: Resolution, *, seconds_left: float) -> PlanResult:
         """Apply a held plan as a person approved it, and return the result.
 
         If its changes or effects would differ from the shown ones, create a new approval
         request instead. The rule of `session.resolve` compares them in the batch that applies them.
 
         Args:
-            approval: The approval request, as in the state.
-            approval_id: Id of the request.
-            by: Name of the person who approves.
-            role: Role of that person.
+            person: The approval request, and the person who approves it.
             seconds_left: Real seconds to wait for effects.
         """
+        approval = person.approval
         actions = tuple(Action(**action) for action in approval["actions"])
         plan = Plan.model_construct(goal=approval["goal"], base_seq=0, actions=actions)
         for _ in range(_RETRIES):
             now = self._world.seq
             plan = Plan.model_construct(goal=approval["goal"], base_seq=now, actions=actions)
-            resolution = self._resolution(approval_id, "approve", by, role, approval["digest"])
+            resolution = self._resolution(person, "approve")
             batch = [resolution, *self._intents(actions, now)]
             verdict = await self._world.submit(batch, dry_run=True)
             if verdict.admitted and "undecided" in approval:
@@ -132,28 +138,21 @@ class PlanExecutor:
                     return await self._result_of(plan, risks, verdict, 1, seconds_left)
             if verdict.admitted or _NOT_FORESEEN in verdict.codes:
                 ruling = PolicyDecision("hold", approval["role"])
-                stale = self._resolution(approval_id, "stale", by, role, approval["digest"])
+                stale = self._resolution(person, "stale")
                 return await self._request_approval(plan, ruling, first=[stale])
             if RefusalCode.STALE_CONTEXT not in verdict.codes:
                 return _refused_batch(plan, verdict, 1)
         return self._retries_exhausted(plan)
 
     async def decide(
-        self,
-        approval: Mapping[str, Json],
-        approval_id: str,
-        decision: str,
-        by: str,
-        role: str,
-        *,
-        dry_run: bool = False,
+        self, person: Resolution, decision: str, *, dry_run: bool = False
     ) -> list[Issue]:
         """Record that a person denied an approval request, or replaced its plan.
 
         Return the faults; an empty list if it was recorded. A dry run checks whether the person
         may decide so, also to approve, and records nothing.
         """
-        resolution = self._resolution(approval_id, decision, by, role, approval["digest"])
+        resolution = self._resolution(person, decision)
         verdict = await self._world.submit([resolution], dry_run=dry_run)
         issues = [Issue.of_refusal(refusal) for refusal in verdict.refusals]
         return [issue for issue in issues if issue.code != _NOT_FORESEEN]  # the plan is not in it
@@ -214,16 +213,14 @@ class PlanExecutor:
             del self._shown[next(iter(self._shown))]  # the oldest, which is resolved or expired
         return PlanResult("held", (issue,), results, changes, approval_id)
 
-    def _resolution(
-        self, approval_id: str, decision: str, by: str, role: str, digest: str
-    ) -> Intent:
+    def _resolution(self, person: Resolution, decision: str) -> Intent:
         return self._recorder.intent(
             "session.resolve",
-            approval_id=approval_id,
+            approval_id=person.approval_id,
             decision=decision,
-            by=by,
-            role=role,
-            digest=digest,
+            by=person.by,
+            role=person.role,
+            digest=person.approval["digest"],
         )
 
     # risk, policy and grants

@@ -28,7 +28,7 @@ from placet.actors.supervisor import HomeLoop
 from placet.agents.adapters import as_adapter
 from placet.agents.adapters.legacy import confirms, plan_of_answer
 from placet.agents.loop.model_calls import ModelCalls, digest_of
-from placet.agents.loop.plan_executor import PlanExecutor
+from placet.agents.loop.plan_executor import PlanExecutor, Resolution
 from placet.agents.loop.planning_loop import PlanningLoop, end_of, end_of_stop
 from placet.agents.loop.recorder import GONE, GONE_SECONDS, SessionRecorder, SystemIntentFactory
 from placet.agents.ports import Handle, WorldPort
@@ -263,16 +263,14 @@ class Session:
             self._turn_lock,
             self._turn(f"{decision} {approval_id}, by {by}", "person") as turn,
         ):
-            approval, issues = await self._may_resolve(approval_id, decision, by, role)
-            if approval is None or issues:
+            person, issues = await self._may_resolve(approval_id, decision, by, role)
+            if person is None or issues:
                 return await turn.end(_denied(issues[0]))
             if decision != "approve":
-                issues = await self._plan_executor.decide(approval, approval_id, decision, by, role)
+                issues = await self._plan_executor.decide(person, decision)
                 text = issues[0].message if issues else f"{decision} by {by}"
                 return await turn.end(TurnEnd("refused", Code.DENIED, text))
-            result = await self._plan_executor.resolve(
-                approval, approval_id, by, role, seconds_left=self.limits.seconds_max
-            )
+            result = await self._plan_executor.resolve(person, seconds_left=self.limits.seconds_max)
             return await turn.end(end_of(result))
 
     async def edit(
@@ -298,8 +296,8 @@ class Session:
             self._turn_lock,
             self._turn(f"instead of {approval_id}, by {by}", "person") as turn,
         ):
-            approval, issues = await self._may_resolve(approval_id, "edit", by, role)
-            if approval is None or issues:
+            person, issues = await self._may_resolve(approval_id, "edit", by, role)
+            if person is None or issues:
                 return await turn.end(_denied(issues[0]))
             proposal = {
                 "version": VERSION,
@@ -310,7 +308,7 @@ class Session:
             catalogue = await self._catalogue()
             plan, issues = parse(proposal, domain=catalogue, limits=self.limits)
             if plan is not None:
-                closed = await self._plan_executor.decide(approval, approval_id, "edit", by, role)
+                closed = await self._plan_executor.decide(person, "edit")
                 if closed:
                     return await turn.end(_denied(closed[0]))
             return await self._carry_out(turn, plan, issues, mode=_BY_HAND)
@@ -468,15 +466,14 @@ class Session:
 
     async def _may_resolve(
         self, approval_id: str, decision: str, by: str, role: str
-    ) -> tuple[dict[str, Json] | None, list[Issue]]:
+    ) -> tuple[Resolution | None, list[Issue]]:
         """Return an approval request of this session that a person may decide about."""
         approval = await self._recorder.approval(approval_id)
         if approval is None:
             message = f"there is no approval request {approval_id!r} in this session"
             return None, [Issue(code="session.approval_unknown", message=message)]
-        return approval, await self._plan_executor.decide(
-            approval, approval_id, decision, by, role, dry_run=True
-        )
+        person = Resolution(approval_id, approval, by, role)
+        return person, await self._plan_executor.decide(person, decision, dry_run=True)
 
     async def _carry_out(
         self, turn: ActiveTurn, plan: Plan | None, issues: list[Issue], mode: Mode | None = None
