@@ -287,10 +287,10 @@ async def test_the_limit_of_output_tokens_is_in_the_field_that_the_server_takes(
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    from placet.agents.adapters.llm.model_settings import limit_field
+    from placet.agents.adapters.llm.model_settings import limit_fields
 
     there = OpenAIChatModel("gpt-5-mini", provider=OpenAIProvider(api_key="k"))
-    assert limit_field(there) == "max_completion_tokens"
+    assert limit_fields(there) == ["max_completion_tokens", "max_tokens"]
     refusal = OPENAI.fails(400, "Unsupported parameter: 'max_tokens' is not supported")
     steps = [refusal, OPENAI.says(SPEAK), OPENAI.says(SPEAK)]
     async with Provider(steps) as provider:

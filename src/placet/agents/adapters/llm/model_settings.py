@@ -19,8 +19,6 @@ THINKING_TOKENS_MAX: Final = 32_768
 _THINKING_COUNTS: Final = frozenset({"anthropic"})
 """Providers whose client sends a limit in any case, with room for what the model thinks."""
 
-_PLAIN: Final = "max_tokens"
-_COMPLETION: Final = "max_completion_tokens"
 _PROFILE_FIELD: Final = "openai_chat_supports_max_completion_tokens"
 
 
@@ -68,25 +66,19 @@ def _thinks(settings: Mapping[str, object]) -> bool:
     return any("thinking" in name and value for name, value in settings.items())
 
 
-def limit_field(model: Model) -> str | None:
-    """Return the field of a chat completion in which a model's server takes the limit of tokens.
+def limit_fields(model: Model) -> list[str]:
+    """Return the fields of a chat completion in which a model's server may take the token limit.
 
-    OpenAI refuses `max_tokens` for its newer models. Other servers of the same format take
-    `max_tokens`, and several of them ignore `max_completion_tokens`: their answers were unbounded.
-
-    Returns:
-        `max_tokens` or `max_completion_tokens`; None if the model's own client decides.
+    The likelier field is first. OpenAI refuses `max_tokens` for its newer models. Other servers of
+    the same format take `max_tokens`, and several of them ignore `max_completion_tokens`: their
+    answers were unbounded. Empty if the model's own client decides.
     """
     is_chat = any(base.__name__ == "OpenAIChatModel" for base in type(model).__mro__)
     if not is_chat or _PROFILE_FIELD in model.profile:
-        return None
+        return []
     host = urlsplit(model.base_url or "").hostname or ""
-    return _COMPLETION if f".{host}".endswith(".openai.com") else _PLAIN
-
-
-def other_limit_field(field: str) -> str:
-    """Return the other of the two fields, for a server that refuses one."""
-    return _PLAIN if field == _COMPLETION else _COMPLETION
+    fields = ["max_tokens", "max_completion_tokens"]
+    return fields[::-1] if f".{host}".endswith(".openai.com") else fields
 
 
 def limited_by(settings: ModelSettings, field: str) -> ModelSettings:

@@ -36,7 +36,7 @@ from pydantic_ai.settings import ModelSettings
 
 from placet.agents.adapters.llm.bounded_answers import refused_answer
 from placet.agents.adapters.llm.failures import cause_of
-from placet.agents.adapters.llm.model_settings import limit_field, limited_by, other_limit_field
+from placet.agents.adapters.llm.model_settings import limit_fields, limited_by
 from placet.agents.proposal.adapter import PlannerTimedOut, PlannerUnavailable
 
 _PASSING: Final = (
@@ -95,8 +95,8 @@ class Requests:
         self._attempt_seconds_max = attempt_seconds_max
         self._on_text = on_text
         self._sleep = sleep
-        self._limit_field = limit_field(model)
-        self._has_changed_limit_field = False
+        # The first is sent; a server that refuses it by name gets the other from then on.
+        self._limit_fields = limit_fields(model)
 
     async def __aenter__(self) -> Self:
         await self._model.__aenter__()
@@ -167,8 +167,8 @@ class Requests:
             if self._on_text is not None:
                 self._on_text(text)
 
-        if self._limit_field is not None:
-            settings = limited_by(settings, self._limit_field)
+        if self._limit_fields:
+            settings = limited_by(settings, self._limit_fields[0])
         arguments: dict[str, Any] = {
             "model_settings": settings,
             "model_request_parameters": parameters,
@@ -191,14 +191,11 @@ class Requests:
 
         Both fields are tried once; the one that was taken is kept.
         """
-        field = self._limit_field
+        fields = self._limit_fields
         is_refusal = isinstance(error, ModelHTTPError) and error.status_code in _REFUSED_FIELD
-        if field is None or not is_refusal or self._has_changed_limit_field:
+        if not (fields[1:] and is_refusal and fields[0] in str(getattr(error, "body", ""))):
             return False
-        if field not in str(getattr(error, "body", "")):
-            return False
-        self._has_changed_limit_field = True
-        self._limit_field = other_limit_field(field)
+        del fields[0]
         return True
 
 
