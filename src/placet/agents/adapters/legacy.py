@@ -83,8 +83,8 @@ def plan_of_answer(answer: object, context: PlannerInput) -> Json:
     return {"version": VERSION, "goal": "", "answer": type(answer).__name__}
 
 
-def _action(intent: ChatIntent) -> dict[str, Json]:
-    return {"kind": intent.action_id or "", "payload": intent.inputs}
+def _action(intent: ChatIntent) -> tuple[str, dict[str, Json]]:
+    return intent.action_id or "", intent.inputs
 
 
 def _stop(intent: ChatIntent) -> dict[str, Json]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerUnavailable
-from placet.agents.proposal.plan import VERSION
+from placet.agents.proposal.plan import plan_json
 from placet.schemas.codec import Json
 
 Answer: TypeAlias = (
@@ -55,15 +55,11 @@ def raw_of_step(
         return step
     if isinstance(step, str | Mapping):
         return PlannerOutput(plan=step if isinstance(step, str) else dict(step))
-    actions = [{"kind": kind, "payload": dict(payload)} for kind, payload in step]
-    return PlannerOutput(plan=plan_of(context, actions))
+    return PlannerOutput(plan=plan_of(context, step))
 
 
-def plan_of(context: PlannerInput, actions: Sequence[Json], *, goal: str = "") -> dict[str, Json]:
+def plan_of(
+    context: PlannerInput, actions: Iterable[tuple[str, Mapping[str, Json]]], *, goal: str = ""
+) -> dict[str, Json]:
     """Build a plan as plain JSON: actions `(kind, payload)` that refer to a context's seq."""
-    return {
-        "version": VERSION,
-        "goal": (goal or context.message or "(no message)")[:2000],
-        "base_seq": context.base_seq,
-        "actions": list(actions),
-    }
+    return plan_json(goal or context.message or "(no message)", context.base_seq, actions)

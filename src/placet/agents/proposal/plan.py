@@ -4,12 +4,13 @@ Mode, permissions, prices and approvers come from the session and the registry. 
 defined here (`confirmed`, `role`) is an error that the proposer may repair.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from placet.agents.proposal.codes import facts_of
+from placet.schemas.codec import Json
 from placet.schemas.refusal import Refusal
 
 VERSION: Final = "placet.plan/1"
@@ -86,6 +87,20 @@ class Plan(Strict):
         if self.stop is not None:
             content = f"stop {self.stop.code}"
         return f"<Plan at seq {self.base_seq}: {content}>"
+
+
+def plan_json(
+    goal: str, base_seq: int, actions: Iterable[tuple[str, Mapping[str, Json]]]
+) -> dict[str, Json]:
+    """Return a plan as plain JSON, in the form that the plan parser reads.
+
+    Args:
+        goal: The goal; what is too long of it is cut off.
+        base_seq: Sequence number of the world that the proposer saw.
+        actions: Kind and payload of each action.
+    """
+    listed = [{"kind": kind, "payload": dict(payload)} for kind, payload in actions]
+    return {"version": VERSION, "goal": goal[:2000], "base_seq": base_seq, "actions": listed}
 
 
 class Issue(Strict):

@@ -7,8 +7,8 @@ from pydantic import Field, ValidationError
 
 from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, Vocabulary, kind_name, wire_name
 from placet.agents.proposal.legacy import ChatIntent
-from placet.agents.proposal.plan import Issue, Stop, Strict
-from placet.agents.proposal.plan_parser import VERSION, Call, parse, parse_calls
+from placet.agents.proposal.plan import Issue, Stop, Strict, plan_json
+from placet.agents.proposal.plan_parser import Call, parse, parse_calls
 from placet.agents.proposal.tool_schema import tool_schema
 from placet.kernel.plugin.domain import Kind
 from placet.schemas.codec import Json, from_json, to_json
@@ -84,8 +84,7 @@ def parse_intent(text: object, *, domain: Vocabulary) -> ChatIntent | str:
         return f"The intent is no valid JSON: {error}. Send one JSON object and nothing else."
     if intent.type == "clarification_request":
         return intent
-    action = {"kind": intent.action_id, "payload": intent.inputs}
-    plan = {"version": VERSION, "goal": "one action", "base_seq": 0, "actions": [action]}
+    plan = plan_json("one action", 0, [(intent.action_id or "", intent.inputs)])
     _, issues = parse(plan, domain=domain)
     return error_prompt(issues) if issues else intent
 

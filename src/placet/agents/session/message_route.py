@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from placet.agents.proposal.plan import VERSION
+from placet.agents.proposal.plan import plan_json
 from placet.kernel.plugin.domain import Command
 from placet.schemas.codec import Json, from_json
 
@@ -31,8 +31,7 @@ class MessageCommand(NamedTuple):
 
     def plan(self, goal: str, base_seq: int) -> dict[str, Json]:
         """Return the command as a plan of one action, in the form that the plan parser reads."""
-        action = {"kind": self.kind[:64], "payload": self.payload}
-        return {"version": VERSION, "goal": goal[:2000], "base_seq": base_seq, "actions": [action]}
+        return plan_json(goal, base_seq, [(self.kind[:64], self.payload)])
 
 
 def parse_command(message: str, commands: Sequence[Command] = ()) -> MessageCommand | None:

@@ -38,7 +38,7 @@ from placet.agents.proposal.codes import TABLE, Code
 from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
 from placet.agents.proposal.limits import MESSAGE_BYTES_MAX, AgentLimits
 from placet.agents.proposal.modes import ApprovalPolicy, Mode, ModeName, mode_of
-from placet.agents.proposal.plan import VERSION, Issue, Plan
+from placet.agents.proposal.plan import Issue, Plan, plan_json
 from placet.agents.proposal.plan_parser import parse
 from placet.agents.proposal.turn_result import (
     ApprovalRequest,
@@ -299,12 +299,7 @@ class Session:
             person, issues = await self._may_resolve(approval_id, "edit", by, role)
             if person is None or issues:
                 return await turn.end(_denied(issues[0]))
-            proposal = {
-                "version": VERSION,
-                "goal": turn.message,
-                "base_seq": self.world.seq,
-                "actions": [{"kind": kind, "payload": dict(it)} for kind, it in actions],
-            }
+            proposal = plan_json(turn.message, self.world.seq, actions)
             catalogue = await self._catalogue()
             plan, issues = parse(proposal, domain=catalogue, limits=self.limits)
             if plan is not None:

@@ -256,10 +256,7 @@ class AIPlanner:
         """
         if type(self).plan is not AIPlanner.plan:
             intents = await to_thread.run_sync(self.plan, context.message, abandon_on_cancel=True)
-            actions = [
-                {"kind": f"files.{entry['name']}", "payload": dict(entry["params"])}
-                for entry in intents
-            ]
+            actions = [(f"files.{entry['name']}", entry["params"]) for entry in intents]
             return PlannerOutput(plan=plan_of(context, actions))
         if self._adapter is None:
             raise PlannerUnavailable(TABLE[Code.PLANNER_UNCONFIGURED].text)
