@@ -95,7 +95,7 @@ def plan_json(
     """Return a plan as plain JSON, in the form that the plan parser reads.
 
     Args:
-        goal: The goal; what is too long of it is cut off.
+        goal: The goal; its first 2 000 characters are kept.
         base_seq: Sequence number of the world that the proposer saw.
         actions: Kind and payload of each action.
     """
