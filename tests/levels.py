@@ -30,5 +30,6 @@ def each(*, slow: int, soak: int = 1) -> list[Any]:
 
 def soak_between(rows: Sequence[Any], every: int) -> list[Any]:
     """Return `rows` as parameters: each `every`-th from the first on, and the others as soak."""
+    values = [row if isinstance(row, tuple) else (row,) for row in rows]
     soak = pytest.mark.soak
-    return [row if n % every == 0 else pytest.param(row, marks=soak) for n, row in enumerate(rows)]
+    return [pytest.param(*row, marks=soak if n % every else []) for n, row in enumerate(values)]

@@ -29,6 +29,7 @@ from placet.stores.url import open_event_log
 from placet.testing.paired_runs import PairedRun, parts_of
 from placet.testing.paired_world import OBSERVER
 from placet.testing.trace import TraceRunner
+from tests.levels import soak_between
 from tests.noninterference.scenes import SCENES
 from tests.server.served import TOKENS, Served, Socket
 
@@ -37,7 +38,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 NAMES = [name for name, scene in SCENES.items() if scene.is_opened]
 
 PAIRS = [
-    *((name, 0) for name in NAMES),
+    *soak_between([(name, 0) for name in NAMES], 3),
     ("world, near with hidden fields", 4),
     ("world, near with hidden fields", 5),
 ]

@@ -17,12 +17,13 @@ from placet.schemas.view import Observation
 from placet.testing.noninterference_property import noninterference_breach
 from placet.testing.paired_runs import PairedRun, parts_of
 from placet.testing.trace import TraceRunner
+from tests.levels import examples
 from tests.noninterference.own_domains import BREACHES, Bids, FrankAboutRooms
 from tests.noninterference.scenes import SCENES
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(4)
+SEEDS = range(examples(7))
 """Pairs of runs of each scene; `benchmarks/soak_noninterference.py` runs more."""
 
 SEARCHED = range(40)

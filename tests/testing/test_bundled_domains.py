@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from examples.counter import Counter
 from placet.domains.world import World
 from placet.testing import domain_property_tests
+from tests.levels import examples
 
 PLACES = st.lists(st.integers(-4, 4), min_size=2, max_size=3)
 ATTRIBUTES = st.fixed_dictionaries(
@@ -32,13 +33,13 @@ SETTLED_WORLD = partial(
     teams=["red", "blue"],
 )
 
-TestWorld = pytest.mark.slow(domain_property_tests(World, examples=30))
+TestWorld = pytest.mark.slow(domain_property_tests(World, examples=examples(30)))
 TestSettledWorld = pytest.mark.slow(
     domain_property_tests(
         SETTLED_WORLD,
         intents={"Move": st.fixed_dictionaries({"to": PLACES}), "Interact": INTERACTIONS},
         attributes=ATTRIBUTES,
-        examples=30,
+        examples=examples(30),
     )
 )
 OBSERVATION = {
@@ -50,7 +51,7 @@ TestSightedWorld = pytest.mark.slow(
         partial(SETTLED_WORLD, observation=OBSERVATION),
         intents={"Move": st.fixed_dictionaries({"to": PLACES}), "Interact": INTERACTIONS},
         attributes=ATTRIBUTES,
-        examples=30,
+        examples=examples(30),
     )
 )
 TestCounter = domain_property_tests(Counter, examples=15)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from placet.domains.memory import Memory
 from placet.testing import domain_property_tests
+from tests.levels import examples
 
 KEYS = st.sampled_from(["a", "b", "c", "town.mill"])
 SCOPES = {"scope": st.sampled_from(["project", "principal"])}
@@ -21,6 +22,6 @@ TestMemory = pytest.mark.slow(
             ),
             "memory.forget": st.fixed_dictionaries({"key": KEYS}, optional=SCOPES),
         },
-        examples=30,
+        examples=examples(30),
     )
 )

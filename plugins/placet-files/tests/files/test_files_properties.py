@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from placet.kernel.plugin.domain import RuleRefusal
 from placet.testing import domain_property_tests
 from placet_files import ANALYZE, CREATE, INSPECT, RECEIPTS, USAGE, WRITES, Files
+from tests.levels import examples
 
 PATHS = st.sampled_from(["a", "a/b", "c.txt", "../x", "con"])
 CONTENT = st.text(max_size=6)
@@ -44,10 +45,10 @@ TestFiles = pytest.mark.slow(
     domain_property_tests(
         partial(CountedFiles, files_max=2, bytes_max=12),
         intents={**CREATES, **READS},
-        examples=30,
+        examples=examples(30),
         without=["read_sets_are_complete"],
     )
 )
 TestOverwrites = pytest.mark.slow(
-    domain_property_tests(Files, intents={**OVERWRITES, **READS}, examples=30)
+    domain_property_tests(Files, intents={**OVERWRITES, **READS}, examples=examples(30))
 )
