@@ -110,7 +110,7 @@ def test_every_command_reads_a_forged_log_or_says_why_not(placet, good):
     read_all(placet, good, range(6))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("first", range(100, 300, 50))
 def test_every_command_reads_many_forged_logs_or_says_why_not(placet, good, first):
     read_all(placet, good, range(first, first + 50))

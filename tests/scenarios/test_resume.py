@@ -153,17 +153,19 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.slow
+SLOW, SOAK = pytest.mark.slow, pytest.mark.soak
+AGAIN = ["welcome walker_1", "2 walker_4", "2 walker_4", "6 walker_2"]
+
+
 @pytest.mark.parametrize(
     ("moments", "resumed_at"),
     [
-        (["welcome walker_3"], 0),
-        (["0 walker_1"], 0),
-        (["3 walker_5"], 3),
-        (["7 walker_1"], 7),
-        (["welcome walker_1", "2 walker_4", "2 walker_4", "6 walker_2"], 6),
+        pytest.param(["welcome walker_3"], 0, id="registering", marks=SOAK),
+        pytest.param(["0 walker_1"], 0, id="first tick", marks=SOAK),
+        pytest.param(["3 walker_5"], 3, id="a tick", marks=SLOW),
+        pytest.param(["7 walker_1"], 7, id="last tick", marks=SOAK),
+        pytest.param(AGAIN, 6, id="again and again", marks=SLOW),
     ],
-    ids=["registering", "first tick", "a tick", "last tick", "again and again"],
 )
 @pytest.mark.parametrize("options", [(), ("--snapshot-every", "9", "--compact")], ids=["", "snap"])
 def test_killed_run_is_resumed_from_its_store(folder, moments, resumed_at, options):

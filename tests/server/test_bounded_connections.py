@@ -16,6 +16,7 @@ from placet.schemas.limits import HttpLimits
 from placet.server.config import ServeConfig
 from placet.server.listener import listen, serve_until_signal, url_of
 from tests.cli import command_line
+from tests.levels import examples
 from tests.server.clients import (
     HEALTH,
     LATEST_SECONDS,
@@ -66,7 +67,7 @@ def test_pipelined_unread_requests_take_bounded_memory(tmp_path):
 @pytest.mark.slow
 def test_random_pipelined_requests_are_answered_in_order(server, url):
     draw = random.Random(3)
-    for trial in range(60):
+    for trial in range(examples(60)):
         count = draw.choice([1, 3, 40, 300])
         names = [f"{trial}-{number}".encode() for number in range(count)]
         data = b"".join(_request(draw, name, server.headers) for name in names)

@@ -112,7 +112,7 @@ def test_each_way_of_a_run_to_fail_is_a_row(nodes):
     assert "worker process died" in done["failed"]["140"]
 
 
-@slow
+@pytest.mark.soak
 def test_a_node_with_another_placet_ends_the_sweep_and_is_named(nodes):
     done = nodes("node_of_other_code")
     assert done["code"] == 1
@@ -131,7 +131,7 @@ def test_a_module_that_a_worker_lacks_ends_the_sweep_and_is_named(nodes):
     assert done["executed"] == {}
 
 
-@slow
+@pytest.mark.soak
 def test_killed_workers_cost_no_run(nodes):
     done = nodes("workers_killed")
     assert done["code"] == 0, done["error"]
@@ -148,7 +148,7 @@ def test_a_killed_driver_repeats_no_run_that_it_recorded(nodes):
     assert done["again"] <= 64
 
 
-@slow
+@pytest.mark.soak
 def test_ctrl_c_keeps_what_is_finished(nodes):
     done = nodes("interrupted")
     assert done["first"]["code"] == 130, done["first"]
@@ -166,7 +166,7 @@ def test_a_lost_machine_costs_no_run_and_another_takes_over(nodes):
     assert done["status"] == {"done": 60}
 
 
-@slow
+@pytest.mark.soak
 def test_a_cluster_without_a_free_slot_is_reported(nodes):
     done = nodes("no_free_slot")
     assert done["code"] == 0, done["error"]

@@ -8,16 +8,17 @@ from tests.together.fuzz_document import ARGUMENTS, fuzz
 
 from tests.server.process import running
 
+SLOW, SOAK = pytest.mark.slow, pytest.mark.soak
 
-@pytest.mark.slow
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("domain", "uncovered"),
     [
         # A dry run has the bodies of `batches`; those of each kind of a design are too many.
-        ("world", ["dry-run"]),
-        ("program", ["dry-run"]),
-        ("design", ["dry-run", "batches"]),
+        pytest.param("world", ["dry-run"], marks=SLOW),
+        pytest.param("program", ["dry-run"], marks=SOAK),
+        pytest.param("design", ["dry-run", "batches"], marks=SOAK),
     ],
 )
 def test_schemathesis_finds_no_failure(tmp_path, domain, uncovered):

@@ -224,7 +224,7 @@ def test_no_payload_makes_the_validator_raise():
     assert 0 < approved < judged
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_none_of_100_000_payloads_makes_the_validator_raise():
     judged, approved = fuzz(100_000, seed=2)
     assert 0 < approved < judged

@@ -177,7 +177,7 @@ def test_random_programs_agree():
     assert traps > 25
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_thousand_random_programs_agree():
     values, traps = compare_programs(range(1000, 2000))
     assert values > 2500

@@ -87,7 +87,7 @@ def test_no_design_within_bounds_makes_a_phase_raise(state):
     assert_sound(run_all(state))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @settings(max_examples=examples(2000), suppress_health_check=[HealthCheck.too_slow])
 @given(DESIGNS)
 def test_no_design_within_bounds_makes_a_phase_raise_in_a_long_run(state):
