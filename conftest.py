@@ -31,15 +31,25 @@ LEVELS = {
     "soak": "the soaks (long seeds, whole tables of kills and flipped bytes), as at night",
 }
 
-# Folders whose fast tests reach every branch of schemas and kernel together.
+# Folders and files whose fast tests reach every branch of schemas and kernel together.
 TRACED = (
+    "tests/actors/effects/",
     "tests/actors/observation/",
+    "tests/agents/session/",
+    "tests/cli/test_effects.py",
+    "tests/cli/test_explain.py",
+    "tests/contracts/",
     "tests/domains/",
     "tests/golden/",
     "tests/history/",
     "tests/kernel/",
+    "tests/plugins/",
     "tests/runtime/",
     "tests/schemas/",
+    "tests/server/test_history_routes.py",
+    "tests/server/test_reads.py",
+    "tests/stores/",
+    "tests/test_",
 )
 MEMORY = Path("/dev/shm")  # a folder of the system's, in memory
 MEMORY_BYTES_MIN = 4 * 2**30

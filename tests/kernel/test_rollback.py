@@ -115,7 +115,7 @@ def _everything(kernel: Kernel) -> list[Any]:
     ]
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 10**9))
 def test_a_world_that_went_back_is_as_one_that_never_went_on(seed):
     assert Rewound(seed).compare(groups=8) is None

@@ -24,6 +24,7 @@ from placet.schemas.log.record import (
     TickWithAgents,
     agents_of,
     decode_record,
+    record_as_dict,
 )
 from tests.kernel.builders import intent, kernel_of
 from tests.kernel.domains import COUNTS, Annex, Nursery, Open
@@ -234,6 +235,8 @@ def test_a_tick_registers_and_removes():
     assert not kernel.ledger.scheduled
     ticks = [one for one in map(decode_record, log) if isinstance(one, TickWithAgents)]
     assert [[c.is_removed for c in tick.agents] for tick in ticks] == [[True], [False], [True]]
+    shown = [record_as_dict(tick)["agents"] for tick in ticks]
+    assert [[change["is_removed"] for change in one] for one in shown] == [[True], [False], [True]]
     proven(kernel, log, [Nursery(), Annex()])
 
 

@@ -85,6 +85,28 @@ def step(name):
     }
 
 
+class Waits(Domain):
+    """A domain whose kind changes nothing."""
+
+    name, version = "waits", "1"
+    kinds = (Kind("Wait", dict[str, JsonValue], lambda *_: None),)
+
+
+def test_a_group_is_folded_in_any_order_of_the_req_ids_and_without_a_change():
+    log: list[bytes] = []
+    kernel = Kernel(Waits(), sink=log.append)
+    for name in "ab":
+        kernel.register_agent(name)
+    waits = [
+        [{**step(name), "kind": "Wait", "req_id": f"{name}:{number}"}]
+        for number in (5, 3)
+        for name in "ab"
+    ]
+    assert all(verdict.admitted for verdict in kernel.decide_group(waits))
+    past = folded(log)
+    assert world_digest(past.state, past.ledger).hex() == kernel.world_digest()
+
+
 def _names_are_not_encoded(monkeypatch):
     def plant(value):
         is_key = isinstance(value, tuple) and len(value) == 2
