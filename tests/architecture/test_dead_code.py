@@ -39,7 +39,9 @@ PUBLIC_PACKAGES: Final = frozenset(
         "placet.runtime.executors",
         "placet.scenarios",
         "placet.server",
+        "placet.stores",
         "placet.testing",
+        "placet.testing.contracts",
         "placet_bench",
         "placet_design",
         "placet_files",
@@ -122,7 +124,15 @@ def public() -> frozenset[str]:
         if module.name in PUBLIC_PACKAGES
         for name in module.exported
     }
-    return documented() | exported | PUBLIC_NAMES.keys() | frozenset(entry_points())
+    collected = {  # by pytest, in the class that an author derives
+        one.word
+        for module in distributions()
+        if module.name.startswith("placet.testing.contracts.")
+        for one in module.definitions
+        if one.word.startswith("test_")
+    }
+    named = PUBLIC_NAMES.keys() | frozenset(entry_points())
+    return documented() | exported | named | collected
 
 
 def test_no_name_is_used_by_tests_alone():

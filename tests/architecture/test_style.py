@@ -51,8 +51,8 @@ RIDDLES_MAX: dict[str, int] = {
 # The same of comments and messages.
 PROSE_RIDDLES_MAX: dict[str, int] = {
     "actors": 4,
-    "agents": 15,
-    "cli": 11,
+    "agents": 11,
+    "cli": 10,
     "domains": 3,
     "frontends": 14,
     "history": 4,
@@ -65,11 +65,11 @@ PROSE_RIDDLES_MAX: dict[str, int] = {
     "runtime": 7,
     "scenarios": 1,
     "schemas": 2,
-    "server": 12,
-    "stores": 21,
+    "server": 11,
+    "stores": 18,
     "sweeps": 10,
     "tables": 2,
-    "testing": 4,
+    "testing": 5,
 }
 
 # Largest number of attributes and arguments with an unwanted word. It may only fall.
