@@ -16,8 +16,7 @@ FULL: Final = 100
 
 def examples(full: int) -> int:
     """Return the share of `full` examples that the profile of this run searches."""
-    assert settings.default is not None, "conftest.py loads a profile"
-    return max(1, full * settings.default.max_examples // FULL)
+    return max(1, full * settings().max_examples // FULL)
 
 
 def each(*, slow: int, soak: int = 1) -> list[Any]:
