@@ -194,7 +194,7 @@ def test_names_of_columns_and_cells_of_json_stand_in_csv_as_they_are(names):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.csv"
         with closing(CsvFile(path, schema)) as file:
-            file.write(pa.record_batch(arrays, schema=schema.arrow()))
+            file.write_batch(pa.record_batch(arrays, schema=schema.arrow()))
         with path.open(newline="", encoding="utf-8") as lines:
             assert [*csv.reader(lines)] == [names, cells]
         results = Results([dict(zip(names, cells, strict=True))], names)

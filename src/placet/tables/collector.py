@@ -8,13 +8,15 @@
     ...
     collector.close()                  # collected/agents.parquet, collected/world.parquet
 
-A row is taken right after the record of a tick, from the state alone. So the log has all that is
-needed to take it again, and `Collector.collect` takes the same rows from it.
+A row is taken right after the record of a tick, from the state alone: that of the kernel in a
+run, or that of a replay in `Collector.collect`, so both take the same rows. A run does not take
+them from its log afterwards, because a replay would cost it about as much again, and because
+refusals by load and quota leave no record.
 """
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
 from math import inf
 from pathlib import Path
@@ -50,6 +52,7 @@ from placet.stores.snapshots.recovery import read_on, recover
 from placet.tables.arrow import pyarrow
 from placet.tables.definitions import Column
 from placet.tables.parts import FIXED, CollectedTable, CollectError, PartFolder, read_collected
+from placet.tables.rows import refused_intents
 from placet.tables.table import Table, Tables
 
 WorldFunction = Callable[[WorldState], object]
@@ -438,19 +441,15 @@ class Collector:
 
     def _add_refusals(
         self,
-        batch: Iterable[Mapping[str, Json]],
+        batch: Sequence[Mapping[str, Json]],
         refusals: Sequence[tuple[int | None, str, str, str]],
         place: tuple[int, int],
         *,
         recorded: bool,
     ) -> None:
-        for position, intent in enumerate(batch):
-            own = [r for r in refusals if r[0] is None or r[0] == position]
-            head = tuple(intent.get(name) for name in ("agent_id", "kind", "req_id", "priority"))
-            self._noted_refusals += [
-                (*place, *head, str(stage), str(code), message, bool(own), recorded)
-                for _, stage, code, message in own or refusals[:1]
-            ]
+        for position, reason in refused_intents(len(batch), refusals):
+            head = map(batch[position].get, ("agent_id", "kind", "req_id", "priority"))
+            self._noted_refusals.append((*place, *head, *reason, recorded))
 
     def _flush_refusals(self, before_tick: float = inf) -> None:
         """Add the refusals of the ticks before one, in an order that the log has too."""

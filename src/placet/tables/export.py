@@ -17,8 +17,8 @@ from placet.tables.files import (
     SCHEMA_FILE,
     CsvFile,
     ExportError,
-    ParquetFile,
     TableFile,
+    parquet_file,
     written_whole,
 )
 from placet.tables.plan import TableOptions, TablePlan
@@ -114,7 +114,7 @@ def _looks_like_a_file(ending: str) -> bool:
 def _write(
     plan: TablePlan,
     paths: Mapping[str, Path],
-    make: Callable[[Path, TableSchema], TableFile] = ParquetFile,
+    make: Callable[[Path, TableSchema], TableFile] = parquet_file,
 ) -> dict[str, int]:
     """Write all tables in one pass over the log, and return the number of rows of each."""
     with ExitStack() as stack:
@@ -124,7 +124,7 @@ def _write(
             stack.callback(files[name].close)
         counts = dict.fromkeys(files, 0)
         for name, batch in plan.batches():
-            files[name].write(batch)
+            files[name].write_batch(batch)
             counts[name] += batch.num_rows
         return counts
 

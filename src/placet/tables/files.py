@@ -26,57 +26,29 @@ class ExportError(PlacetError):
 
 
 class TableFile(Protocol):
-    """A file of one table that is being written."""
+    """A file of one table that is being written, as pyarrow's writers are."""
 
-    def write(self, batch: "pa.RecordBatch") -> None:
+    def write_batch(self, batch: "pa.RecordBatch") -> None:
         """Append rows."""
 
     def close(self) -> None:
         """Finish the file; without it, the file cannot be read."""
 
 
-class ParquetFile:
-    """A Parquet file.
+def parquet_file(path: Path, schema: TableSchema) -> TableFile:
+    """Return a new Parquet file, in which a batch is a row group."""
+    from pyarrow import parquet  # noqa: PLC0415  # an extra
 
-    Args:
-        path: Path of the file.
-        schema: Columns of the table.
-    """
-
-    def __init__(self, path: Path, schema: TableSchema) -> None:
-        from pyarrow import parquet  # noqa: PLC0415  # an extra
-
-        self._writer: Any = parquet.ParquetWriter(path, schema.arrow(), compression=_COMPRESSION)
-
-    def write(self, batch: "pa.RecordBatch") -> None:
-        """Append rows, as one row group."""
-        self._writer.write_batch(batch)
-
-    def close(self) -> None:
-        """Write the footer."""
-        self._writer.close()
+    made: TableFile = parquet.ParquetWriter(path, schema.arrow(), compression=_COMPRESSION)
+    return made
 
 
-class ArrowFile:
-    """An Arrow IPC file, which pandas and polars also call Feather.
-
-    Args:
-        path: Path of the file.
-        schema: Columns of the table.
-    """
-
-    def __init__(self, path: Path, schema: TableSchema) -> None:
-        ipc = pyarrow().ipc
-        options = ipc.IpcWriteOptions(compression=_COMPRESSION)
-        self._writer: Any = ipc.new_file(str(path), schema.arrow(), options=options)
-
-    def write(self, batch: "pa.RecordBatch") -> None:
-        """Append rows."""
-        self._writer.write_batch(batch)
-
-    def close(self) -> None:
-        """Write the footer."""
-        self._writer.close()
+def arrow_file(path: Path, schema: TableSchema) -> TableFile:
+    """Return a new Arrow IPC file, which pandas and polars also call Feather."""
+    ipc = pyarrow().ipc
+    options = ipc.IpcWriteOptions(compression=_COMPRESSION)
+    made: TableFile = ipc.new_file(str(path), schema.arrow(), options=options)
+    return made
 
 
 class CsvFile:
@@ -102,7 +74,7 @@ class CsvFile:
         self._plain = pyarrow().schema(list(zip(shown, map(_csv_type, self._types), strict=True)))
         self._writer: Any = csv.CSVWriter(str(path), self._plain)
 
-    def write(self, batch: "pa.RecordBatch") -> None:
+    def write_batch(self, batch: "pa.RecordBatch") -> None:
         """Append rows."""
         arrays = [
             _csv_array(array, type_name, self._escape)
@@ -138,8 +110,8 @@ def _csv_array(
 
 
 FORMATS: Final[Mapping[str, Callable[[Path, TableSchema], TableFile]]] = {
-    ".parquet": ParquetFile,
-    ".arrow": ArrowFile,
+    ".parquet": parquet_file,
+    ".arrow": arrow_file,
     ".csv": CsvFile,
 }
 """Ending of a file -> how it is written."""

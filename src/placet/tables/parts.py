@@ -25,7 +25,7 @@ from placet.stores.files import make_folder, opened_regular, whole_file, write_w
 from placet.tables.arrow import TableSchema, arrow_array, arrow_type, pyarrow
 from placet.tables.column_types import JSON, ColumnType
 from placet.tables.definitions import REFUSALS, SEQ, SIM_TIME, TICK, Column
-from placet.tables.files import SCHEMA_FILE, ParquetFile
+from placet.tables.files import SCHEMA_FILE, parquet_file
 from placet.tables.table import Table, Tables
 
 if TYPE_CHECKING:
@@ -186,26 +186,22 @@ class PartFolder:
             raise _unwritable(self.folder, error) from error
         self.last_tick = last_tick
 
-    def seal(self) -> dict[str, int]:
-        """Make a Parquet file of the parts of each table, and return their numbers of rows.
+    def seal(self) -> None:
+        """Make a Parquet file of the parts of each table.
 
         Raises:
             CollectError: It cannot be written; the parts are left.
         """
         try:
-            schemas, rows = {}, {}
+            described = {}
             for name in self._tables:
-                schema = schemas[name] = self._joined(name)
-                rows[name] = self._write_parquet(name, schema)
-            described = {
-                name: {"rows": rows[name], **schema.as_dict()} for name, schema in schemas.items()
-            }
+                schema = self._joined(name)
+                described[name] = {"rows": self._write_parquet(name, schema), **schema.as_dict()}
             text = json.dumps({"tables": described, "ticks": self.last_tick}, indent=2)
             write_whole(self.folder / SCHEMA_FILE, f"{text}\n".encode())
             shutil.rmtree(self._parts)
         except OSError as error:
             raise _unwritable(self.folder, error) from error
-        return rows
 
     def has_values(self, name: str, column: str) -> bool:
         """Return whether a column of a table has a value in a part."""
@@ -311,11 +307,11 @@ class PartFolder:
         count = 0
         with (
             whole_file(self.folder / f"{name}.parquet") as draft,
-            closing(ParquetFile(draft, schema)) as file,
+            closing(parquet_file(draft, schema)) as file,
         ):
             for table in self._converted_parts(name, schema):
                 for batch in table.to_batches():
-                    file.write(batch)
+                    file.write_batch(batch)
                 count += table.num_rows
         return count
 

@@ -5,7 +5,7 @@ row is its fixed cells and, where the table has columns of kinds, a kind and the
 `("Move", {"to": [1, 0]})` fills the column `Move.to`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple, Protocol
 
@@ -93,18 +93,30 @@ class RefusalRows(_RowsOfRecords):
         if not isinstance(record, Refused) or not self.walk.is_selected:
             return
         place = self._place(record)
-        for position, intent in enumerate(decode_intents(record.encoded)):
-            agent_id, req_id, kind, payload, priority = intent
-            if not self.walk.selection.includes(agent_id, kind):
-                continue
-            context_seq = record.contexts[position]
-            own = [r for r in record.refusals if r[0] is None or r[0] == position]
-            for _, stage, code, message in own or record.refusals[:1]:
-                cells = (
-                    *(*place, agent_id, kind, req_id, priority, record.batch_id, context_seq),
-                    *(stage, code, message, bool(own), True),
-                )
-                yield Row(cells, kind, payload)
+        intents = decode_intents(record.encoded)
+        for position, reason in refused_intents(len(intents), record.refusals):
+            agent_id, req_id, kind, payload, priority = intents[position]
+            if self.walk.selection.includes(agent_id, kind):
+                context_seq = record.contexts[position]
+                head = (*place, agent_id, kind, req_id, priority, record.batch_id, context_seq)
+                yield Row((*head, *reason, True), kind, payload)
+
+
+def refused_intents(
+    count: int, refusals: Sequence[tuple[int | None, str, str, str]]
+) -> Iterator[tuple[int, tuple[str, str, str, bool]]]:
+    """Yield `(position, (stage, code, message, is_cause))` of each refusal of a batch's intents.
+
+    An intent without a refusal of its own has the first of the batch, and is not its cause.
+
+    Args:
+        count: Number of intents of the batch.
+        refusals: `(position, stage, code, message)`; position None is of the whole batch.
+    """
+    for position in range(count):
+        own = [refusal for refusal in refusals if refusal[0] is None or refusal[0] == position]
+        for _, stage, code, message in own or refusals[:1]:
+            yield position, (str(stage), str(code), message, bool(own))
 
 
 class ChangeRows(_RowsOfRecords):

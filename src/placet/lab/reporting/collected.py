@@ -7,8 +7,8 @@ from typing import Final, TypeVar
 
 from placet.lab.intervals import is_finite, left_out_note, not_finite
 from placet.lab.reporting.bins import BINS_MAX
-from placet.lab.reporting.figures import Figure, ReportSection
-from placet.schemas.codec import Json, to_json
+from placet.lab.reporting.figures import Figure, ReportSection, text_of
+from placet.schemas.codec import Json
 from placet.schemas.limits import SECOND_NS
 from placet.sweeps.errors import LabError
 from placet.sweeps.results import Results
@@ -62,7 +62,7 @@ def multiples_section(results: Results) -> ReportSection:
         return ReportSection(title=title, figures=[], empty=str(error))
     scenarios: dict[str, list[Mapping[str, Json]]] = {}
     for row in table.rows():
-        name = ", ".join(f"{key} = {_text(row[key])}" for key in results.parameters)
+        name = ", ".join(f"{key} = {text_of(row[key])}" for key in results.parameters)
         scenarios.setdefault(name, []).append(row)
     left_out = _PLACE.union(results.parameters, ("seed",))
     columns = _numbers([row for rows in scenarios.values() for row in rows], left_out)
@@ -122,10 +122,6 @@ def _spread(rows: Sequence[Mapping[str, Json]], name: str) -> dict[str, list[Jso
         for label, place in (("10 %", 0), ("median", 4), ("90 %", 8)):
             spread[label].append(deciles[place] if values else None)
     return spread
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else to_json(value).decode()
 
 
 def _numbers(rows: Sequence[Mapping[str, Json]], left_out: frozenset[str] = _PLACE) -> list[str]:

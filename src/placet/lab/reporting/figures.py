@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, to_json
 
 Columns: TypeAlias = Mapping[str, Sequence[Json]]
 """A table by column: all columns have the same length."""
@@ -65,3 +65,8 @@ def table_of(rows: Sequence[Mapping[str, Json]]) -> dict[str, list[Json]]:
     """Return rows as columns; a column that a row lacks is None there."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
+
+
+def text_of(value: Json) -> str:
+    """Return a value of an option as text: JSON, unless it is text already."""
+    return value if isinstance(value, str) else to_json(value).decode()

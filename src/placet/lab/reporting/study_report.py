@@ -17,8 +17,8 @@ from placet.lab.intervals import (
 from placet.lab.paired import paired_differences
 from placet.lab.reporting.collected import multiples_section
 from placet.lab.reporting.drawings import Estimate, estimates, number_text
-from placet.lab.reporting.figures import Figure, Page, ReportSection, table_of
-from placet.schemas.codec import Json, canonical, to_json
+from placet.lab.reporting.figures import Figure, Page, ReportSection, table_of, text_of
+from placet.schemas.codec import Json, canonical
 from placet.sweeps.errors import LabError
 from placet.sweeps.formats import Row
 from placet.sweeps.results import Results
@@ -84,12 +84,12 @@ def _multiple(rows: Sequence[Row], measure: str, option: str) -> Figure | None:
     if len(ordered) < 2 or len(ordered) > _VALUES_MAX:  # noqa: PLR2004  # nothing to compare
         return None
     shown = [
-        Estimate(_text(option_value), mean(values), _interval(values, is_share), values)
+        Estimate(text_of(option_value), mean(values), _interval(values, is_share), values)
         for option_value, values in ordered
     ]
     table = [
         {
-            option: _text(value),
+            option: text_of(value),
             "runs": len(values),
             "mean": mean(values),
             "low": estimate.interval.low,
@@ -132,8 +132,8 @@ def _pairs(results: Results) -> ReportSection:
 def _pair_row(row: dict[str, Json]) -> dict[str, Json]:
     return {
         **row,
-        "baseline": _text(row["baseline"]),
-        "value": _text(row["value"]),
+        "baseline": text_of(row["baseline"]),
+        "value": text_of(row["value"]),
         "contains 0": "yes" if row["low"] <= 0 <= row["high"] else "no",
     }
 
@@ -159,8 +159,4 @@ def _interval(values: Sequence[float], is_share: bool) -> Interval:
 
 def _order(value: Json) -> tuple[bool, float, str]:
     is_number = isinstance(value, int | float)
-    return not is_number, float(value) if is_number else 0.0, _text(value)
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else to_json(value).decode()
+    return not is_number, float(value) if is_number else 0.0, text_of(value)
