@@ -8,10 +8,10 @@
     ...
     collector.close()                  # collected/agents.parquet, collected/world.parquet
 
-A row is taken right after the record of a tick, from the state alone: that of the kernel in a
-run, or that of a replay in `Collector.collect`, so both take the same rows. A run does not take
-them from its log afterwards, because a replay would cost it about as much again, and because
-refusals by load and quota leave no record.
+A row is taken right after the record of a tick, from the state alone. A run reads the state of its
+kernel and `Collector.collect` the state of a replay, so both take the same rows. A run does not
+take them from its log afterwards: a replay would cost about as much again, and refusals by load and
+quota leave no record.
 """
 
 import sys

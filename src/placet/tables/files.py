@@ -26,7 +26,7 @@ class ExportError(PlacetError):
 
 
 class TableFile(Protocol):
-    """A file of one table that is being written, as pyarrow's writers are."""
+    """A file of one table that is being written; the writers of pyarrow fit."""
 
     def write_batch(self, batch: "pa.RecordBatch") -> None:
         """Append rows."""

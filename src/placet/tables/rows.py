@@ -107,11 +107,11 @@ def refused_intents(
 ) -> Iterator[tuple[int, tuple[str, str, str, bool]]]:
     """Yield `(position, (stage, code, message, is_cause))` of each refusal of a batch's intents.
 
-    An intent without a refusal of its own has the first of the batch, and is not its cause.
+    An intent that has no refusal takes the first one of its batch; `is_cause` is false then.
 
     Args:
         count: Number of intents of the batch.
-        refusals: `(position, stage, code, message)`; position None is of the whole batch.
+        refusals: `(position, stage, code, message)`; position None refuses the whole batch.
     """
     for position in range(count):
         own = [refusal for refusal in refusals if refusal[0] is None or refusal[0] == position]
