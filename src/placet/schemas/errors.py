@@ -175,6 +175,7 @@ _BY_STAGE: Final[Mapping[Stage, type[PlacetError]]] = {
     Stage.BACKPRESSURE: BackpressureError,
     Stage.DOMAIN: ValidationError,
 }
+assert _BY_STAGE.keys() == set(Stage), "each stage has a type of exception"
 
 _BY_CODE: Final[Mapping[str, type[PlacetError]]] = {
     RefusalCode.UNAUTHORIZED.value: PermissionDeniedError,

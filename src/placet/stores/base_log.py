@@ -19,9 +19,22 @@ from placet.stores.rows import Tail
 
 
 class BaseEventLog(ABC):
-    """An `EventLog` whose store implements the methods that begin with an underscore.
+    """An `EventLog` whose store implements seven methods; this class has the rules of a writer.
 
-    They raise `StoreError`, or `OSError`, which becomes one.
+    A store implements `read`, `find_seq`, and these, which placet calls through this class:
+
+    - `_acquire(*, take_over)` becomes the writer; returns the new epoch and the end of the log
+    - `_write(group, epoch)` appends durably, all or nothing; returns the new end
+    - `_write_check(epoch)` writes durably without a new record
+    - `_read_tail()` reads the end of the log as a reader
+    - `_release()` releases the right to write, files and sessions; it may be repeated
+
+    It may override `start` and `_remove(before_record, epoch, groups_max)`, if it compacts. All
+    raise `StoreError`, or `OSError`, which becomes one. A process may end in the middle of
+    `_write`: the next `_acquire` and every reader ignore such a rest. The attributes `_lock`,
+    `_epoch`, `_failure` and `_tail` (the end after the last append of a writer) and the methods
+    `_end`, `_failed`, `_known_tail`, `_noting_failure` and `_require_writer` belong to this class:
+    a store uses other names.
 
     `append` and `close` may be called from different threads; they wait for each other.
 
@@ -164,6 +177,8 @@ class BaseEventLog(ABC):
     @abstractmethod
     def _acquire(self, *, take_over: bool) -> tuple[int, Tail]:
         """Become the writer; return the new epoch and the end of the log.
+
+        This handle holds no right to write: `open` calls `_release` before, if it did.
 
         Raises:
             InUseError: Another process writes the log, and `take_over` is false.

@@ -165,7 +165,8 @@ def _open_installed(url: str, limits: Limits) -> EventLog:
     plugin = installed.get(scheme)
     if plugin is None:
         nearest = did_you_mean(scheme, [*_BUILT_IN, *installed])
-        raise _unknown(url, f"there is no store {scheme!r}; {nearest}")
+        adds = "a distribution adds one by the entry point placet.stores"
+        raise _unknown(url, f"there is no store {scheme!r}; {nearest} ({adds})")
     shown = shown_url(url)
     try:
         opener = plugin.load()
