@@ -20,7 +20,7 @@ def world_in(folder, **options):
 def fail_writes(monkeypatch):
     """Make writes of every file fail, as on a disk without space; calling it again ends that."""
 
-    def refuse(self, connection, group, epoch):
+    def refuse(self, group, epoch):
         raise StoreError("the disk is full", store=self.url)
 
     def switch(is_failing: bool) -> None:

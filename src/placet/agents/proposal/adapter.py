@@ -10,9 +10,11 @@ from placet.agents.proposal.codes import Code
 from placet.agents.proposal.plan import Issue
 from placet.agents.proposal.plan_parser import Call
 from placet.schemas.codec import Json
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.portable_error import PortableError
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True)
 class Usage:
     """The cost of proposals: requests, tokens and money.

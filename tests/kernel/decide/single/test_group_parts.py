@@ -53,6 +53,8 @@ def write(draft: Draft, intent: Intent) -> RuleRefusal | None:
     how = intent["payload"]["how"]
     if how == "refuse":
         return RuleRefusal("no", "no", details=Interrupting(a=1))
+    if how == "no refusal":
+        return "refused"  # type: ignore[return-value]  # a mistake of its author
     if how == "work":
         draft.charge(10**6)
     draft.put(DESKS, draft.agent_id, "note", 2**70 if how == "huge" else how)
@@ -115,6 +117,12 @@ def test_an_interrupt_while_a_refusal_is_read_ends_the_group():
     kernel, _ = opened()
     with pytest.raises(KeyboardInterrupt):
         kernel.decide_group(batches("refuse", "refuse"))
+
+
+def test_a_rule_that_returns_no_refusal_is_an_error_of_the_rule():
+    kernel, _ = opened()
+    verdicts = kernel.decide_group(batches("a", "no refusal", "b"))
+    assert [verdict.codes for verdict in verdicts] == [(), ("rule_error",), ()]
 
 
 def test_a_rule_that_exceeds_its_work_is_refused():
