@@ -26,7 +26,7 @@ from placet.actors.observation.hub import ObserverHub
 from placet.kernel import Kernel
 from placet.schemas.config import KernelConfig
 from placet.schemas.intent import SCHEMA_VERSION
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet_bench.delivery import NEIGHBORS, make_observed_domain, reach_for
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Area:
         self.records.clear()
         return self
 
-    def groups(self) -> list[LogGroup]:
+    def groups(self) -> list[LogAppend]:
         """Make moves, one record each; not timed."""
         made = []
         for _ in range(ROUND_MOVES):
@@ -98,7 +98,7 @@ class Area:
             self.number += 1
             first, seq = self.kernel.record_count, self.kernel.seq
             assert self.kernel.decide([intent]).admitted
-            made.append(LogGroup(first, seq, self.kernel.seq, tuple(self.records)))
+            made.append(LogAppend(first, seq, self.kernel.seq, tuple(self.records)))
             self.records.clear()
         return made
 

@@ -32,7 +32,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import from_canonical
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.intent import Intent
-from placet.schemas.log.record import Admitted, LogGroup, Settled, decode_record, record_hash
+from placet.schemas.log.record import Admitted, LogAppend, Settled, decode_record, record_hash
 from placet.schemas.verdict import Verdict
 from placet.stores.memory import MemoryEventLog
 from tests.actors.virtual_time import ManualClock
@@ -189,16 +189,16 @@ def test_5_it_is_one_record_in_a_chain():
 
 
 async def test_6_it_becomes_durable_before_it_is_answered():
-    """`actors/committer` and `stores/`: group, append, then the replies."""
+    """`actors/committer` and `stores/`: append, append, then the replies."""
     kernel, records, verdict, effects = decided()
     log = MemoryEventLog()
     released: list[CycleOutput] = []
     counters = Counters(kernel.registry.kinds)
     committer = Committer(log, log.open(), ManualClock(), counters, 4, released.append)
     reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-    group = LogGroup(0, 0, kernel.seq, tuple(records))
+    append = LogAppend(0, 0, kernel.seq, tuple(records))
     assert not reply.done()
-    committer.offer(CycleOutput(group, [(reply, verdict)], effects))
+    committer.offer(CycleOutput(append, [(reply, verdict)], effects))
     assert reply.result() is verdict
     assert committer.durable_seq == verdict.seq
     assert [data for _, data in log.read()] == records
@@ -222,8 +222,8 @@ async def test_8_subscribers_receive_it():
     kernel, records, verdict, _ = decided()
     log = MemoryEventLog()
     publisher = Publisher(log, 10, lambda: (kernel.seq, log.count()))
-    group = LogGroup(0, 0, kernel.seq, tuple(records))
-    log.append(group, log.open())
+    append = LogAppend(0, 0, kernel.seq, tuple(records))
+    log.append(append, log.open())
     publisher.close()
     events = [event async for event in publisher.events()]
     assert [event.type for event in events] == [

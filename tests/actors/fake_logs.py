@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 
-from placet.schemas.log.record import LogGroup, LogStart
+from placet.schemas.log.record import LogAppend, LogStart
 from placet.stores.memory import MemoryEventLog
 from tests.actors.virtual_time import THREAD_SECONDS_MAX, Gate
 
@@ -22,7 +22,7 @@ class SlowLog:
 
     def __init__(self, *, is_blocking: bool = True) -> None:
         self.is_blocking = is_blocking
-        self.appended: list[LogGroup] = []
+        self.appended: list[LogAppend] = []
         self.failure: BaseException | None = None
         self.calls: list[str] = []
         self._kept = MemoryEventLog()
@@ -51,14 +51,14 @@ class SlowLog:
         self._is_held = False
         self.let_go()
 
-    def append(self, group: LogGroup, epoch: int) -> None:
+    def append(self, append: LogAppend, epoch: int) -> None:
         self.calls.append("append")
-        self.appended.append(group)
+        self.appended.append(append)
         if self._is_held:
             self._gate.stand()
         if self.failure is not None:
             raise self.failure
-        self._kept.append(group, epoch)
+        self._kept.append(append, epoch)
 
     def check_writable(self, epoch: int) -> None:
         if self.failure is not None:
@@ -76,8 +76,8 @@ class SlowLog:
     def start(self) -> LogStart:
         return self._kept.start()
 
-    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
-        return self._kept.compact(before_record, epoch, groups_max=groups_max)
+    def compact(self, before_record: int, epoch: int, *, appends_max: int) -> bool:
+        return self._kept.compact(before_record, epoch, appends_max=appends_max)
 
     def count(self) -> int:
         return self._kept.count()

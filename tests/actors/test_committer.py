@@ -14,7 +14,7 @@ from placet.actors.metrics import Counters
 from placet.runtime.world import WorldRuntime
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.identity import OPERATOR
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.schemas.verdict import Verdict
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import add, intent, open_world
@@ -251,7 +251,7 @@ def committer_of(log: SlowLog, released: list[CycleOutput]) -> Committer:
 
 def output_of(first: int, reply: "asyncio.Future[int] | None" = None) -> CycleOutput:
     return CycleOutput(
-        LogGroup(first, first, first + 1, [b"x"]), [] if reply is None else [(reply, first)]
+        LogAppend(first, first, first + 1, [b"x"]), [] if reply is None else [(reply, first)]
     )
 
 
@@ -315,7 +315,7 @@ async def test_flush_waits_for_offered_commits_or_a_failure():
     assert not flushed.done()
     log.let_go()
     await flushed
-    assert released[0].group is not None
+    assert released[0].append is not None
     log.failure = DISK_FULL
     committer.offer(output_of(1))
     flushed = asyncio.ensure_future(committer.flush())

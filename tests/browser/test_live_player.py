@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.server.player_page import PlayerPage, play
 from placet.stores.sqlite.log import SqliteEventLog
 from tests.browser.conftest import looking, playing
@@ -125,7 +125,7 @@ def test_hostile_names_are_shown_as_text(browser, tmp_path, monkeypatch):
         [[move(name, "1", [0.0, 1.0])] for name in HOSTILE]
         + [[{**move(HOSTILE[0], "2", []), "kind": "Speak", "payload": speak}]],
     )
-    log.append(LogGroup(0, 0, kernel.seq, tuple(records)), log.open())
+    log.append(LogAppend(0, 0, kernel.seq, tuple(records)), log.open())
     log.close()
     with playing(tmp_path / "hostile.db") as played, looking(browser, played.page) as looked:
         page = looked.page

@@ -1,4 +1,4 @@
-"""A log whose last groups were cut off: its chain holds, and only a head from outside finds it."""
+"""A log whose last appends were cut off: its chain holds, and only a head from outside finds it."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ def heads_of(path):
 
 
 def cut_off(path, groups):
-    """Remove the last groups of a log in SQLite, as who tampers with it would."""
+    """Remove the last appends of a log in SQLite, as a forger would."""
     with closing(sqlite3.connect(path)) as base, base:
         firsts = [row[0] for row in base.execute("SELECT first_record FROM groups ORDER BY 1")]
         base.execute("DELETE FROM groups WHERE first_record >= ?", (firsts[-groups],))

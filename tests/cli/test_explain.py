@@ -11,7 +11,7 @@ from placet.history.explain import explain, explain_seq
 from placet.kernel import Kernel, KernelConfig
 from placet.schemas.config import QuotaSpec
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup, decode_record
+from placet.schemas.log.record import LogAppend, decode_record
 from placet.stores.memory import MemoryEventLog
 from placet.stores.url import open_event_log
 from tests.cli.command_line import move
@@ -316,11 +316,11 @@ def test_a_log_compacted_without_a_snapshot_cannot_be_explained():
     epoch = log.open()
     for ordinal, data in enumerate(records):
         seq = decode_record(records[ordinal - 1]).seq if ordinal else 0
-        log.append(LogGroup(ordinal, seq, decode_record(data).seq, (data,)), epoch)
+        log.append(LogAppend(ordinal, seq, decode_record(data).seq, (data,)), epoch)
     assert explain_seq(log, 2).answer == "registered"
     with pytest.raises(StoreError, match="it ends at seq"):
         explain_seq(log, 30)
-    log.compact(6, epoch, groups_max=100)
+    log.compact(6, epoch, appends_max=100)
     for request in ("ann:0", "ann:2"):
         with pytest.raises(StoreError, match="was compacted up to seq"):
             explain(log, "ann", request)

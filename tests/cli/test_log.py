@@ -14,7 +14,7 @@ from placet.history.selection import Selection, require_named, selected_records
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import Divergence
 from placet.schemas.errors import PlacetError, StoreError
-from placet.schemas.log.record import LogGroup, agents_of
+from placet.schemas.log.record import LogAppend, agents_of
 from placet.schemas.printable import printable
 from placet.stores.memory import MemoryEventLog
 from placet.stores.url import file_of, open_event_log
@@ -35,7 +35,7 @@ def memory_log(config=None):
     kernel.decide([move(number=0), move(number=1, to=(2.0, 2.0, 0.0))], 1.0)
     kernel.decide([move("bob", to=(10.0, 0.0, 0.0))], 1.5)
     kernel.tick(2.0)
-    log.append(LogGroup(0, 0, kernel.seq, tuple(records)), epoch)
+    log.append(LogAppend(0, 0, kernel.seq, tuple(records)), epoch)
     return log, kernel
 
 
@@ -46,7 +46,7 @@ def test_an_agent_that_a_rule_registered_is_selected_by_its_name():
     for _ in range(5):
         kernel.step(1.0)
     log = MemoryEventLog()
-    log.append(LogGroup(0, 0, kernel.seq, tuple(records)), log.open())
+    log.append(LogAppend(0, 0, kernel.seq, tuple(records)), log.open())
     selection = Selection(agents=frozenset({"dora"}))
     require_named(log, selection)
     selected = [record for _, record in selected_records(log, selection)]
@@ -280,7 +280,7 @@ def test_verify_of_a_torn_file_reports_the_last_valid_record(town):
 
 def test_record_of_an_unknown_format_is_a_divergence():
     log, _ = memory_log()
-    log.append(LogGroup(log.count(), 6, 6, (b"junk",)), 1)
+    log.append(LogAppend(log.count(), 6, 6, (b"junk",)), 1)
     verification = check_integrity(log)
     assert not verification.is_ok
     assert verification.as_dict()["first_divergence"]["record"] == log.count() - 1
@@ -338,7 +338,7 @@ def test_readers_change_neither_the_fence_nor_the_file(town):
     kernel = Kernel(World(), config_of(log), history=(data for _, data in log.read()), sink=print)
     assert sorted(path.name for path in town.folder.iterdir()) == names
     seq, count = kernel.history_end
-    log.append(LogGroup(count, seq, seq, (b"still the writer",)), epoch)
+    log.append(LogAppend(count, seq, seq, (b"still the writer",)), epoch)
     log.close()
 
 
@@ -370,7 +370,7 @@ def test_configuration_round_trips_through_the_log():
 def test_header_alone_is_enough_to_continue():
     whole, _ = memory_log(KernelConfig(world="w", seed=5))
     log = MemoryEventLog()
-    log.append(LogGroup(0, 0, 0, (next(whole.read())[1],)), log.open())
+    log.append(LogAppend(0, 0, 0, (next(whole.read())[1],)), log.open())
     assert config_of(log) == KernelConfig(world="w", seed=5)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from placet.domains.world import World
 from placet.kernel import Kernel
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.url import open_event_log
 from tests.cli.command_line import Process, move
 
@@ -26,8 +26,8 @@ class Writer:
     def write(self) -> None:
         """Append the records decided since the last call."""
         count, seq = self._written
-        group = LogGroup(count, seq, self.kernel.seq, tuple(self.records[count:]))
-        self._log.append(group, self._epoch)
+        append = LogAppend(count, seq, self.kernel.seq, tuple(self.records[count:]))
+        self._log.append(append, self._epoch)
         self._written = (len(self.records), self.kernel.seq)
 
     def close(self) -> None:

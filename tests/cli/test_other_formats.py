@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from placet.schemas.log.record import LogGroup, decode_record
+from placet.schemas.log.record import LogAppend, decode_record
 from placet.stores.url import open_event_log
 from tests.kernel.log.test_verify import rechained, replaced
 
@@ -40,7 +40,7 @@ def other(request, lived_town, tmp_path_factory):
     store = tmp_path_factory.mktemp("other") / "other.db"
     new = open_event_log(f"sqlite:///{store}")
     epoch = new.open()
-    new.append(LogGroup(0, 0, decode_record(log[-1]).seq, request.param(log)), epoch)
+    new.append(LogAppend(0, 0, decode_record(log[-1]).seq, request.param(log)), epoch)
     new.close()
     return store, FORMATS[request.param]
 

@@ -14,7 +14,7 @@ from placet.kernel import Domain, Kernel, KernelConfig
 from placet.schemas.log.record import (
     Admitted,
     Changes,
-    LogGroup,
+    LogAppend,
     Refused,
     decode_record,
     encode_record,
@@ -44,7 +44,7 @@ other = World(interactions={"wave": step})
 def stored(path: Path, records: Sequence[bytes]) -> str:
     """Store records in a file without checking them."""
     log = open_event_log(f"sqlite:///{path}")
-    log.append(LogGroup(0, 0, decode_record(records[-1]).seq, tuple(records)), log.open())
+    log.append(LogAppend(0, 0, decode_record(records[-1]).seq, tuple(records)), log.open())
     log.close()
     return path.name
 
@@ -116,7 +116,7 @@ def test_verify_reads_a_log_while_it_is_written(tmp_path):
     epoch = log.open()
     for ordinal, data in enumerate(records):
         seq = decode_record(records[ordinal - 1]).seq if ordinal else 0
-        log.append(LogGroup(ordinal, seq, decode_record(data).seq, (data,)), epoch)
+        log.append(LogAppend(ordinal, seq, decode_record(data).seq, (data,)), epoch)
         report = verify_log(open_event_log(f"sqlite:///{tmp_path}/live.db"))
         assert report.integrity.is_ok
         assert report.integrity.records == ordinal + 1
@@ -186,7 +186,7 @@ def test_refusals_of_the_host_validator_are_counted_separately(placet):
 
 def in_memory(records: Sequence[bytes]) -> MemoryEventLog:
     log = MemoryEventLog()
-    log.append(LogGroup(0, 0, decode_record(records[-1]).seq, tuple(records)), log.open())
+    log.append(LogAppend(0, 0, decode_record(records[-1]).seq, tuple(records)), log.open())
     return log
 
 

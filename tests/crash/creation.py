@@ -29,7 +29,7 @@ from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import take
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.log.record import GENESIS, LogGroup, decode_record
+from placet.schemas.log.record import GENESIS, LogAppend, decode_record
 from placet.schemas.log.snapshot import Snapshot
 from placet.server.config import ServeConfig
 from placet.server.player_page import PlayerPage
@@ -61,7 +61,7 @@ from tests.kernel.domains import Lab
 from tests.stores.snapshots.logs import cut_at, records_of_adds, snapshot_at, write_log
 
 RECORDS: Final = records_of_adds(12)
-GROUP: Final = LogGroup(0, 0, 1, (RECORDS[0],))
+GROUP: Final = LogAppend(0, 0, 1, (RECORDS[0],))
 TASTE: Final = "a taste of the text in a file\n" * 400
 
 
@@ -87,8 +87,8 @@ def prepare(parent: Path) -> None:
     write_log(parent / "whole.db", RECORDS)
     with closing(log_at(parent / "bad.db")) as bad:
         epoch, seqs = bad.open(), [decode_record(data).seq for data in RECORDS]
-        bad.append(LogGroup(0, 0, seqs[7], RECORDS[:8]), epoch)
-        bad.append(LogGroup(8, seqs[7], seqs[-1], RECORDS[9:]), epoch)
+        bad.append(LogAppend(0, 0, seqs[7], RECORDS[:8]), epoch)
+        bad.append(LogAppend(8, seqs[7], seqs[-1], RECORDS[9:]), epoch)
 
 
 def log_at(path: Path) -> SqliteEventLog:

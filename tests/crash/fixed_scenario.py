@@ -189,7 +189,7 @@ class Housekeeper:
     def maintain(self) -> None:
         self._points.is_counting = True
         taken = take_snapshot(self._log, self._files)
-        while self._log.compact(taken.compact_before, self._epoch, groups_max=2):
+        while self._log.compact(taken.compact_before, self._epoch, appends_max=2):
             self._points.reach("between two slices")
         self._points.is_counting = False
 

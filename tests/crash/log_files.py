@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from placet.kernel.log.replay import Replayer
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup, decode_record
+from placet.schemas.log.record import LogAppend, decode_record
 from placet.stores.sqlite.log import SqliteEventLog
 
 
@@ -56,7 +56,7 @@ def leave(path: Path, records: Sequence[bytes], *, is_clean: bool) -> LeftBehind
     while first < len(records):
         group = list(records[first : first + 1 + len(groups) % 3])
         reached = max(seq, decode_record(group[-1]).seq)
-        log.append(LogGroup(first, seq, reached, group), epoch)
+        log.append(LogAppend(first, seq, reached, group), epoch)
         groups.append(group)
         first, seq = first + len(group), reached
     if is_clean:

@@ -14,7 +14,7 @@ from placet.kernel import kernel
 from placet.kernel.kernel import Kernel
 from placet.kernel.log import replay
 from placet.kernel.state.transaction import Transaction
-from placet.schemas.log.record import Changes, LogGroup, Settled, decode_record
+from placet.schemas.log.record import Changes, LogAppend, Settled, decode_record
 from placet.schemas.log.snapshot import Snapshot
 from placet.stores.snapshots import writer as snapshot_taking
 from placet.stores.snapshots.files import SnapshotFiles
@@ -35,9 +35,9 @@ def _slow_append() -> None:
     """Make the disk slow, so that an answer that is sent too early is received."""
 
     def slowly(append: Any) -> Any:
-        def append_slowly(log: SqliteEventLog, group: LogGroup, epoch: int) -> None:
+        def append_slowly(log: SqliteEventLog, new: LogAppend, epoch: int) -> None:
             time.sleep(_DISK_SECONDS)
-            append(log, group, epoch)
+            append(log, new, epoch)
 
         return append_slowly
 
@@ -76,14 +76,14 @@ def dispatch_before_append() -> None:
 
 
 def write_behind() -> None:
-    """The store acknowledges a group, and writes it with the next one."""
-    kept: list[LogGroup] = []
+    """The store acknowledges an append, and writes it with the next one."""
+    kept: list[LogAppend] = []
 
     def behind(append: Any) -> Any:
-        def append_previous(log: SqliteEventLog, group: LogGroup, epoch: int) -> None:
+        def append_previous(log: SqliteEventLog, new: LogAppend, epoch: int) -> None:
             if kept:
                 append(log, kept.pop(), epoch)
-            kept.append(group)
+            kept.append(new)
 
         return append_previous
 
@@ -96,14 +96,14 @@ def write_unfenced() -> None:
 
 
 def write_record_by_record() -> None:
-    """The store commits each record of a group by itself."""
+    """The store commits each record of an append by itself."""
 
     def split(append: Any) -> Any:
-        def append_each(log: SqliteEventLog, group: LogGroup, epoch: int) -> None:
-            before = group.seq_before
-            for ordinal, record in enumerate(group.records, group.first_record):
+        def append_each(log: SqliteEventLog, new: LogAppend, epoch: int) -> None:
+            before = new.seq_before
+            for ordinal, record in enumerate(new.records, new.first_record):
                 seq = decode_record(record).seq
-                append(log, LogGroup(ordinal, before, seq, [record]), epoch)
+                append(log, LogAppend(ordinal, before, seq, [record]), epoch)
                 before = seq
 
         return append_each
@@ -115,10 +115,10 @@ def damage_a_record() -> None:
     """The store changes a byte of a record."""
 
     def damaging(append: Any) -> Any:
-        def append_damaged(log: SqliteEventLog, group: LogGroup, epoch: int) -> None:
-            first, *rest = group.records
+        def append_damaged(log: SqliteEventLog, new: LogAppend, epoch: int) -> None:
+            first, *rest = new.records
             damaged = [first.replace(b"alice", b"Alice", 1), *rest]
-            append(log, group._replace(records=damaged), epoch)
+            append(log, new._replace(records=damaged), epoch)
 
         return append_damaged
 

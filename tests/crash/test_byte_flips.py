@@ -2,7 +2,7 @@
 
 A flip is detected if reading or opening the log complains and names the place. It is harmless if
 the records are the same ones. In the `-wal` of a world that was killed, a flip may also look like
-the write that the crash cut short: then the last group is missing, and no other. Anything else is
+the write that the crash cut short: then the last append is missing, and no other. Anything else is
 silent: a log that opens, holds together, and contains other records.
 """
 
@@ -52,7 +52,7 @@ class Flips:
 
     Attributes:
         detected: How many flips were complained of.
-        torn: How many took the last group with them.
+        torn: How many took the last append with them.
         silent: `(offset, mask)` of flips after which the log opens with other records.
     """
 

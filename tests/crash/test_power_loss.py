@@ -14,7 +14,7 @@ import pytest
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.snapshot import world_digest
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.memory import MemoryEventLog
 from placet.stores.snapshots.files import SnapshotFiles
 from placet.stores.snapshots.recovery import recover
@@ -52,12 +52,12 @@ class World:
         """Decide batches, append them, take a snapshot, compact."""
         self.kernel.decide([add(f"r:{self.kernel.seq}", self.kernel.seq)])
         seq, count = self._handed_on
-        group = LogGroup(count, seq, self.kernel.seq, tuple(self._records))
-        self.log.append(group, self._epoch)
-        self._handed_on = (group.seq, count + len(group.records))
+        append = LogAppend(count, seq, self.kernel.seq, tuple(self._records))
+        self.log.append(append, self._epoch)
+        self._handed_on = (append.seq, count + len(append.records))
         self._records.clear()
         taken = take_snapshot(self.log, self.files)
-        while self.log.compact(taken.compact_before, self._epoch, groups_max=1):
+        while self.log.compact(taken.compact_before, self._epoch, appends_max=1):
             pass
 
     def what_is_wrong(self) -> str:

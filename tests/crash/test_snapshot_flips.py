@@ -13,7 +13,7 @@ from placet.kernel.log.snapshot import take, world_digest
 from placet.schemas.errors import StoreError
 from placet.schemas.log import envelope
 from placet.schemas.log import snapshot as schema
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.memory import MemoryEventLog
 from placet.stores.snapshots.files import SnapshotFiles
 from placet.stores.snapshots.recovery import recover
@@ -44,9 +44,9 @@ class Town:
         self.newest = self._snapshot()
 
     def _keep(self) -> None:
-        group = LogGroup(self._count, self._seq, self.kernel.seq, tuple(self._records))
-        self.log.append(group, self.epoch)
-        self._seq, self._count = group.seq, group.first_record + len(group.records)
+        append = LogAppend(self._count, self._seq, self.kernel.seq, tuple(self._records))
+        self.log.append(append, self.epoch)
+        self._seq, self._count = append.seq, append.first_record + len(append.records)
         self._records.clear()
 
     def _snapshot(self) -> tuple[str, bytes]:
@@ -101,8 +101,8 @@ def test_a_compacted_log_without_a_valid_snapshot_is_an_error(town):
     epoch = log.open()
     groups = [[data] for _, data in town.log.read()]
     for number, group in enumerate(groups):
-        log.append(LogGroup(number, number, number + 1, group), epoch)
-    log.compact(3, epoch, groups_max=99)
+        log.append(LogAppend(number, number, number + 1, group), epoch)
+    log.compact(3, epoch, appends_max=99)
     name, sound = town.newest
     damaged = Remains({FOLDER / name: sound[:-1]})
     with pytest.raises(StoreError, match="no snapshot of it is valid") as caught:

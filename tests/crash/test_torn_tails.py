@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.schemas.log.record import LogGroup, decode_record
+from placet.schemas.log.record import LogAppend, decode_record
 from placet.stores.sqlite.log import SqliteEventLog
 from tests.crash import planted_bugs
 from tests.crash.log_files import (
@@ -92,7 +92,7 @@ def test_a_world_resumes_from_a_torn_tail(records, folder):
     epoch = log.open()
     seq = decode_record(kept[-1]).seq
     after = decode_record(left.records[-1]).seq
-    log.append(LogGroup(len(kept), seq, after, left.groups[-1]), epoch)
+    log.append(LogAppend(len(kept), seq, after, left.groups[-1]), epoch)
     log.close()
     assert shown_by_reading(path) == left.records
 

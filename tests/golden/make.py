@@ -19,7 +19,7 @@ from placet.schemas.limits import Limits
 from placet.schemas.log.record import (
     Changes,
     ForkAdopted,
-    LogGroup,
+    LogAppend,
     decode_record,
     encode_record,
     record_hash,
@@ -224,7 +224,7 @@ def make(folder: Path) -> None:
         path = folder / f"{name}.db"
         path.unlink(missing_ok=True)
         log = open_event_log(f"sqlite:///{path}")
-        log.append(LogGroup(0, 0, kernel.seq, tuple(records)), log.open())
+        log.append(LogAppend(0, 0, kernel.seq, tuple(records)), log.open())
         log.close()
         past = folded(records)
         digests[name] = {

@@ -9,7 +9,7 @@ from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import folded
 from placet.kernel.state.draft import Draft
 from placet.schemas.effect import Effect, Settlement
-from placet.schemas.log.record import LogGroup, Record, decode_record
+from placet.schemas.log.record import LogAppend, Record, decode_record
 from placet.stores.memory import MemoryEventLog
 from placet.stores.url import open_event_log
 from tests.kernel.domains import Annex, Lab
@@ -33,7 +33,7 @@ def log_of(records: Sequence[bytes], per_group: int = 5) -> MemoryEventLog:
     for first in range(0, len(records), per_group):
         group = tuple(records[first : first + per_group])
         after = decode_record(group[-1]).seq
-        log.append(LogGroup(first, seq, after, group), epoch)
+        log.append(LogAppend(first, seq, after, group), epoch)
         seq = after
     return log
 

@@ -30,7 +30,7 @@ from placet.schemas.log.record import (
     Admitted,
     ForkAdopted,
     Forked,
-    LogGroup,
+    LogAppend,
     Refused,
     Scheduled,
     decode_record,
@@ -366,7 +366,7 @@ def test_only_one_of_two_concurrent_forks_to_a_path_succeeds(tmp_path, monkeypat
 def stored_as_it_is(path: Path, records: list[bytes]) -> EventLog:
     """Keep records in a file, whether or not they hold together."""
     log = open_event_log(f"sqlite:///{path}?synchronous=off")
-    log.append(LogGroup(0, 0, decode_record(records[-1]).seq, tuple(records)), log.open())
+    log.append(LogAppend(0, 0, decode_record(records[-1]).seq, tuple(records)), log.open())
     log.close()
     return log
 

@@ -27,7 +27,7 @@ from placet.schemas.log.record import (
     Changes,
     Configured,
     Header,
-    LogGroup,
+    LogAppend,
     Settled,
     decode_record,
     encode_record,
@@ -221,11 +221,11 @@ def test_a_pack_is_a_read_only_store(tmp_path):
     reader = packed(log, tmp_path / "w.pack")
     assert explain(reader, "alice", "t", DOMAINS).answer == "refused"
     reader.close()
-    group = LogGroup(len(log), kernel.seq, kernel.seq, log[:1])
+    append = LogAppend(len(log), kernel.seq, kernel.seq, log[:1])
     for write in (
         reader.open,
-        lambda: reader.append(group, 1),
-        lambda: reader.compact(1, 1, groups_max=1),
+        lambda: reader.append(append, 1),
+        lambda: reader.compact(1, 1, appends_max=1),
     ):
         with pytest.raises(StoreError, match="a packed log and read-only"):
             write()

@@ -21,7 +21,7 @@ from placet.kernel.plugin.domain import Domain
 from placet.kernel.visibility.distance import WithinDistance
 from placet.schemas.codec import Json, from_json
 from placet.schemas.identity import OPERATOR
-from placet.schemas.log.record import LogGroup, decode_record
+from placet.schemas.log.record import LogAppend, decode_record
 from placet.server import create_app
 from placet.server.credentials import Credentials, KnownToken, hash_of
 from placet.server.viewpoint import Viewpoint
@@ -99,7 +99,7 @@ async def served(domain: Domain, log: Sequence[bytes], url: str) -> AsyncIterato
     store = open_event_log(url)
     epoch = store.open()
     seq = decode_record(log[-1]).seq
-    store.append(LogGroup(0, 0, seq, log), epoch)
+    store.append(LogAppend(0, 0, seq, log), epoch)
     store.close()
     tokens = {OPERATOR: TOKENS[OPERATOR], OBSERVER: f"token-of-{OBSERVER}"}
     known = Credentials(KnownToken(name, hash_of(token)) for name, token in tokens.items())

@@ -8,7 +8,7 @@ import pytest
 from psycopg import sql
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.append_rules import NoWorldError
 from placet.stores.postgres.address import address_of
 from placet.stores.postgres.fence import PostgresFence
@@ -179,13 +179,13 @@ def test_a_lost_connection_stops_the_writer_without_resending(log, url, postgres
 def test_a_group_whose_acknowledgment_was_lost_is_not_repeated(log, url, postgres):
     """The group was committed without the writer's knowledge; recovery continues after it."""
     epoch = log.open()
-    group = LogGroup(0, 0, 1, [b"a"])
+    append = LogAppend(0, 0, 1, [b"a"])
     assert log.fence.connection is not None
     before = log._tail
-    log.append(group, epoch)
+    log.append(append, epoch)
     log._tail = before  # as if the answer had not come
-    with pytest.raises(StoreError, match=r"expected a group from record 1"):
-        log.append(group, epoch)
+    with pytest.raises(StoreError, match=r"expected an append from record 1"):
+        log.append(append, epoch)
     assert log.open() == epoch + 1
     assert (log.count(), records_of(log)) == (1, [b"a"])
 
@@ -199,16 +199,16 @@ def test_a_damaged_row_is_named(log, url, postgres):
             "UPDATE {} SET blob = set_byte(blob, 3, get_byte(blob, 3) # 1) WHERE first_record = 1"
         )
         other.execute(sql.SQL(flip).format(table(url, "groups")))
-    with pytest.raises(StoreError, match="group at record 1 fails its checksum"):
+    with pytest.raises(StoreError, match="append at record 1 fails its checksum"):
         records_of(log)
     with postgres.connect() as other:
         other.execute(sql.SQL("DELETE FROM {} WHERE first_record = 1").format(table(url, "groups")))
-    with pytest.raises(StoreError, match="group at record 1 is missing"):
+    with pytest.raises(StoreError, match="append at record 1 is missing"):
         records_of(log)
     with postgres.connect() as other:
         other.execute(sql.SQL("DELETE FROM {} WHERE first_record = 0").format(table(url, "groups")))
     with pytest.raises(
-        StoreError, match="should begin at record 0, and its first group begins at 2"
+        StoreError, match="should begin at record 0, and its first append begins at 2"
     ):
         records_of(log)
 

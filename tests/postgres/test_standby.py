@@ -14,7 +14,7 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.snapshots.standby import Standby
 from placet.stores.url import open_event_log
 from tests.crash import audit
@@ -193,7 +193,7 @@ def test_a_standby_reconnects_after_its_server_restarted(postgres):
         assert "cannot be reached" in str(standby.failure)
         server.start()
         with pytest.raises(StoreError):
-            log.append(LogGroup(0, 0, 1, [b"x"]), epoch)
+            log.append(LogAppend(0, 0, 1, [b"x"]), epoch)
         log.close()
         until_taken(standby)
         assert standby.failure is None

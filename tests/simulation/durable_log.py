@@ -13,7 +13,7 @@ from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
     EffectChanged,
-    LogGroup,
+    LogAppend,
     Record,
     Refused,
     Registered,
@@ -92,11 +92,11 @@ class Archive:
     def count(self) -> int:
         return self.replayer.journal.count
 
-    def take(self, group: LogGroup, epoch: int, latest: int) -> None:
+    def take(self, append: LogAppend, epoch: int, latest: int) -> None:
         """Read a group that is kept now, written under an epoch where `latest` is given out."""
         expect = self.findings.expect
         expect(epoch == latest, "G18", f"epoch {epoch} wrote after epoch {latest} took the fence")
-        for data in group.records:
+        for data in append.records:
             before = self.seq
             try:
                 record = self.replayer.apply(data)
@@ -109,7 +109,7 @@ class Archive:
                 self._read(batch, before)
                 before = batch.seq
             self._check_coins()
-        expect(group.seq == self.seq, "G15", f"group says seq {group.seq}, records {self.seq}")
+        expect(append.seq == self.seq, "G15", f"group says seq {append.seq}, records {self.seq}")
 
     def _read(self, record: Record, before: int) -> None:
         match record:

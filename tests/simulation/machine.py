@@ -22,7 +22,7 @@ from placet.kernel.plugin.registry import Registry
 from placet.runtime.clock import RealtimeClock, SteppedClock
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS, Limits
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.memory import MemoryEventLog
 
 ITERATIONS_MAX = 300_000
@@ -121,7 +121,7 @@ class Disk:
         self.epoch = 0
         self.faults: dict[int, str] = {}
         self.appends = 0
-        self.on_group: Callable[[LogGroup, int, int], None] = _nothing
+        self.on_group: Callable[[LogAppend, int, int], None] = _nothing
 
     def pause(self) -> float:
         """Return the delay of a thread's start or end."""
@@ -150,7 +150,7 @@ class Handle:
         self.process.epoch = self.disk.epoch = self.disk.log.open()
         return self.disk.epoch
 
-    def append(self, group: LogGroup, epoch: int) -> None:
+    def append(self, append: LogAppend, epoch: int) -> None:
         self._check_alive()
         disk = self.disk
         disk.appends += 1
@@ -159,8 +159,8 @@ class Handle:
             self.process.kill()
         if fault.endswith("before"):
             raise StoreError("the disk failed, and wrote nothing")
-        disk.log.append(group, epoch)
-        disk.on_group(group, epoch, disk.epoch)
+        disk.log.append(append, epoch)
+        disk.on_group(append, epoch, disk.epoch)
         if fault == "die after":
             self.process.kill()
         if fault.endswith("after"):

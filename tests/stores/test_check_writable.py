@@ -3,14 +3,14 @@
 import pytest
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.sqlite.log import SqliteEventLog
 
 
 @pytest.fixture
 def log(tmp_path):
     log = SqliteEventLog(tmp_path / "a.db")
-    log.append(LogGroup(0, 0, 1, [b"a"]), log.open())
+    log.append(LogAppend(0, 0, 1, [b"a"]), log.open())
     yield log
     log.close()
 
@@ -30,5 +30,5 @@ def test_a_check_that_fails_lets_no_append_follow(log):
         log.check_writable(1)
     log._connection.execute("PRAGMA query_only = 0")
     with pytest.raises(StoreError, match="an earlier append failed"):
-        log.append(LogGroup(1, 1, 2, [b"b"]), 1)
+        log.append(LogAppend(1, 1, 2, [b"b"]), 1)
     assert [data for _, data in log.read()] == [b"a"]

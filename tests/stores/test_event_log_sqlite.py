@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores import rows as log_rows
 from placet.stores.pack import pack_at
 from placet.stores.snapshots.files import files_beside
@@ -37,8 +37,8 @@ def log(path):
     """An open log with two groups of two records."""
     log = SqliteEventLog(path)
     epoch = log.open()
-    log.append(LogGroup(0, 0, 1, [b"a" * 40, b"b" * 40]), epoch)
-    log.append(LogGroup(2, 1, 2, [b"c" * 40, b"d" * 40]), epoch)
+    log.append(LogAppend(0, 0, 1, [b"a" * 40, b"b" * 40]), epoch)
+    log.append(LogAppend(2, 1, 2, [b"c" * 40, b"d" * 40]), epoch)
     yield log
     log.close()
 
@@ -177,7 +177,7 @@ def test_the_url_of_a_file_opens_that_file(tmp_path, monkeypatch):
 def test_a_path_with_odd_characters_is_one_file(tmp_path):
     path = tmp_path / "50% of #1? ü.db"
     log = SqliteEventLog(path)
-    log.append(LogGroup(0, 0, 1, [b"a"]), log.open())
+    log.append(LogAppend(0, 0, 1, [b"a"]), log.open())
     log.close()
     assert files_of(tmp_path) == {path.name}
     assert read_all(path) == [(0, b"a")]
@@ -189,7 +189,7 @@ def test_a_path_with_odd_characters_is_one_file(tmp_path):
 def test_a_read_only_folder_can_be_read_but_not_written(folder_of_root):
     path = folder_of_root / "a.db"
     log = SqliteEventLog(path)
-    log.append(LogGroup(0, 0, 1, [b"a"]), log.open())
+    log.append(LogAppend(0, 0, 1, [b"a"]), log.open())
     log.close()
     path.chmod(0o444)
     with Unprivileged(folder_of_root):
@@ -280,14 +280,14 @@ def test_a_folder_without_permission_is_a_store_error(folder_of_root):
 def test_a_full_disk_refuses_the_group_and_all_later_ones(log, path):
     assert log._connection is not None
     log._connection.execute("PRAGMA max_page_count = 10")
-    message = error_of(log.append, LogGroup(4, 2, 3, [bytes(100_000)]), 1)
+    message = error_of(log.append, LogAppend(4, 2, 3, [bytes(100_000)]), 1)
     assert message.startswith(f"cannot append record 4 to {log.url}: the disk is full")
     assert "free some space" in message
-    assert "earlier append failed" in error_of(log.append, LogGroup(4, 2, 3, [b"small"]), 1)
+    assert "earlier append failed" in error_of(log.append, LogAppend(4, 2, 3, [b"small"]), 1)
     log.close()
     assert len(read_all(path)) == 4
     epoch = log.open()
-    log.append(LogGroup(4, 2, 3, [b"after"]), epoch)
+    log.append(LogAppend(4, 2, 3, [b"after"]), epoch)
     assert list(log.read(4)) == [(4, b"after")]
 
 
@@ -297,7 +297,7 @@ def test_a_permanent_lock_is_reported(log, path, monkeypatch):
     epoch = log.open()
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        message = error_of(log.append, LogGroup(4, 2, 3, [b"e"]), epoch)
+        message = error_of(log.append, LogAppend(4, 2, 3, [b"e"]), epoch)
         assert "another process holds it locked" in message
         assert "locked" in error_of(SqliteEventLog(path).open)
     assert len(read_all(path)) == 4
@@ -308,10 +308,10 @@ def test_an_interrupted_append_counts_as_failed(log, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(layout.SqliteTables, "insert_group", interrupt)
+        patch.setattr(layout.SqliteTables, "insert_append", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            log.append(LogGroup(4, 2, 3, [b"e"]), 1)
-    assert "was interrupted" in error_of(log.append, LogGroup(4, 2, 3, [b"e"]), 1)
+            log.append(LogAppend(4, 2, 3, [b"e"]), 1)
+    assert "was interrupted" in error_of(log.append, LogAppend(4, 2, 3, [b"e"]), 1)
     assert log.count() == 4
 
 
@@ -371,7 +371,7 @@ def test_a_reader_takes_no_fence(log, path):
     reader = SqliteEventLog(path)
     assert (reader.count(), reader.size_bytes(), reader.find_seq(2)) == (4, 160, 2)
     assert len(list(reader.read())) == 4
-    log.append(LogGroup(4, 2, 3, [b"e"]), 1)
+    log.append(LogAppend(4, 2, 3, [b"e"]), 1)
     assert reader.count() == 5
 
 
@@ -412,7 +412,7 @@ def test_reading_does_not_load_the_whole_log(log, monkeypatch):
 def test_a_group_appended_between_a_page_and_the_end_check_is_read(log, monkeypatch):
     def append_first(*arguments):
         monkeypatch.undo()
-        log.append(LogGroup(4, 2, 3, [b"e"]), 1)
+        log.append(LogAppend(4, 2, 3, [b"e"]), 1)
         return require_end(*arguments)
 
     require_end = layout.SqliteTables._require_end
@@ -423,10 +423,10 @@ def test_a_group_appended_between_a_page_and_the_end_check_is_read(log, monkeypa
 def test_opening_a_log_fences_a_writer_in_another_process(log, path):
     script = (
         "import sys; from placet.stores.sqlite.log import SqliteEventLog as S;"
-        "from placet.schemas.log.record import LogGroup;"
+        "from placet.schemas.log.record import LogAppend;"
         "log = S(sys.argv[1]); epoch = log.open(take_over=True); print(epoch, flush=True);"
         "sys.stdin.readline();"
-        "log.append(LogGroup(4, 2, 3, [b'zombie']), epoch)"
+        "log.append(LogAppend(4, 2, 3, [b'zombie']), epoch)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, str(path)],
@@ -437,8 +437,8 @@ def test_opening_a_log_fences_a_writer_in_another_process(log, path):
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "2\n"
-        assert "fenced" in error_of(log.append, LogGroup(4, 2, 3, [b"late"]), 1)
-        log.append(LogGroup(4, 2, 3, [b"mine"]), log.open(take_over=True))
+        assert "fenced" in error_of(log.append, LogAppend(4, 2, 3, [b"late"]), 1)
+        log.append(LogAppend(4, 2, 3, [b"mine"]), log.open(take_over=True))
         _, errors = child.communicate("go\n")
     assert "this writer is fenced, it holds epoch 2 and the latest is 3" in errors
     assert list(log.read(4)) == [(4, b"mine")]
@@ -447,9 +447,9 @@ def test_opening_a_log_fences_a_writer_in_another_process(log, path):
 def test_acknowledged_groups_survive_a_killed_process(path):
     script = (
         "import os, sys; from placet.stores.sqlite.log import SqliteEventLog as S;"
-        "from placet.schemas.log.record import LogGroup;"
+        "from placet.schemas.log.record import LogAppend;"
         "log = S(sys.argv[1]); epoch = log.open();"
-        "log.append(LogGroup(0, 0, 1, [b'a']), epoch);"
+        "log.append(LogAppend(0, 0, 1, [b'a']), epoch);"
         "log._connection.execute('BEGIN IMMEDIATE');"
         "log._connection.execute(\"INSERT INTO groups VALUES (1, 1, 1, 2, 2, 0, x'00')\");"
         "os.kill(os.getpid(), 9)"
@@ -461,7 +461,7 @@ def test_acknowledged_groups_survive_a_killed_process(path):
     # Who looks into what a crash left does not tidy it up.
     assert {name: (path.parent / name).read_bytes() for name in left} == left
     log = SqliteEventLog(path)
-    log.append(LogGroup(1, 1, 2, [b"b"]), log.open())
+    log.append(LogAppend(1, 1, 2, [b"b"]), log.open())
     log.close()
     assert read_all(path) == [(0, b"a"), (1, b"b")]
     assert files_of(path.parent) == {"a.db"}
@@ -480,7 +480,7 @@ def test_acknowledged_groups_survive_a_killed_process(path):
         ("UPDATE groups SET crc32 = crc32 + 1 WHERE first_record = 0", "record 0 fails"),
         (
             "DELETE FROM groups WHERE first_record = 0",
-            "should begin at record 0, and its first group begins at 2",
+            "should begin at record 0, and its first append begins at 2",
         ),
     ],
 )

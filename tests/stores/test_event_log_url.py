@@ -8,7 +8,7 @@ import pytest
 
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.url import KNOWN_STORES, file_of, open_event_log
 
 
@@ -70,7 +70,7 @@ def test_the_url_of_a_log_opens_it_again(tmp_path, monkeypatch):
 def test_a_log_in_memory_has_the_bound_of_its_world():
     log = open_event_log("memory://", Limits(log_bytes_max=3))
     with pytest.raises(StoreError, match="allows 3 bytes"):
-        log.append(LogGroup(0, 0, 1, [b"1234"]), log.open())
+        log.append(LogAppend(0, 0, 1, [b"1234"]), log.open())
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_distribution_adds_a_store(installed):
     log = open_event_log("shelf://a/b?c=1", Limits(log_bytes_max=3))
     assert (log.url, log.durability) == ("shelf://a/b?c=1", "normal")
     with pytest.raises(StoreError, match="allows 3 bytes"):
-        log.append(LogGroup(0, 0, 1, [b"1234"]), log.open())
+        log.append(LogAppend(0, 0, 1, [b"1234"]), log.open())
 
 
 def test_a_distribution_replaces_no_built_in_store(installed):

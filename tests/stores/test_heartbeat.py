@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.append_rules import InUseError
 from placet.stores.sqlite import heartbeat
 from placet.stores.sqlite.heartbeat import Heartbeat, Writer
@@ -22,9 +22,9 @@ from placet.stores.sqlite.log import SqliteEventLog
 
 WRITER = (
     "import sys; from placet.stores.sqlite.log import SqliteEventLog as S;"
-    "from placet.schemas.log.record import LogGroup;"
+    "from placet.schemas.log.record import LogAppend;"
     "log = S(sys.argv[1]); epoch = log.open(); print(epoch, flush=True);"
-    "[log.append(LogGroup(n, n, n + 1, [b'x']), epoch) or print(n, flush=True)"
+    "[log.append(LogAppend(n, n, n + 1, [b'x']), epoch) or print(n, flush=True)"
     " for n, _ in enumerate(sys.stdin)]"
 )
 
@@ -121,7 +121,7 @@ def test_a_stopped_writer_is_alive(path, other):
 def test_a_writer_that_is_taken_over_is_fenced_with_a_reason(path, other):
     other.append()
     log = SqliteEventLog(path)
-    log.append(LogGroup(1, 1, 2, [b"mine"]), log.open(take_over=True))
+    log.append(LogAppend(1, 1, 2, [b"mine"]), log.open(take_over=True))
     assert other.append() == ""
     assert "this writer is fenced, it holds epoch 1 and the latest is 2" in other.close()
     writer = Heartbeat(path).read()
@@ -156,7 +156,7 @@ def test_of_two_that_open_at_once_the_second_is_refused(path, monkeypatch):
     monkeypatch.setattr(Heartbeat, "read", read_too_early)
     with pytest.raises(InUseError):
         second.open()
-    first.append(LogGroup(0, 0, 1, [b"a"]), 1)
+    first.append(LogAppend(0, 0, 1, [b"a"]), 1)
     first.close()
 
 
@@ -174,7 +174,7 @@ def test_a_log_opened_by_its_link_has_one_heartbeat(path, tmp_path):
 
 def test_a_copy_of_a_log_that_is_written_is_opened(path, tmp_path):
     log = SqliteEventLog(path)
-    log.append(LogGroup(0, 0, 1, [b"a"]), log.open())
+    log.append(LogAppend(0, 0, 1, [b"a"]), log.open())
     (tmp_path / "copy").mkdir()
     for file in tmp_path.glob("a.db*"):
         shutil.copy(file, tmp_path / "copy")
@@ -188,7 +188,7 @@ def test_a_writer_whose_append_failed_blocks_no_other_writer(path):
     first, second = SqliteEventLog(path), SqliteEventLog(path)
     epoch = first.open()
     with pytest.raises(StoreError):
-        first.append(LogGroup(7, 7, 8, [b"misplaced"]), epoch)
+        first.append(LogAppend(7, 7, 8, [b"misplaced"]), epoch)
     assert second.open() == 2
     second.close()
     first.close()
@@ -210,7 +210,7 @@ def test_a_heartbeat_that_cannot_be_written_costs_no_record(path):
     log = SqliteEventLog(path)
     blocked = Heartbeat(path).path
     blocked.mkdir()
-    log.append(LogGroup(0, 0, 1, [b"a"]), log.open())
+    log.append(LogAppend(0, 0, 1, [b"a"]), log.open())
     log.close()
     assert names(path.parent) == {"a.db", blocked.name}
 

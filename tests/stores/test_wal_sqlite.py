@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.sqlite import wal as wal_sqlite
 from placet.stores.sqlite.log import SqliteEventLog
 from placet.stores.sqlite.wal import damage_in, damage_of
@@ -21,7 +21,7 @@ def path(tmp_path):
     log = SqliteEventLog(tmp_path / "open.db")
     epoch = log.open()
     for number in range(GROUPS):
-        log.append(LogGroup(number, number, number + 1, [b"%d" % number]), epoch)
+        log.append(LogAppend(number, number, number + 1, [b"%d" % number]), epoch)
     path = tmp_path / "a.db"
     for suffix in ("", "-wal"):
         path.with_name(f"a.db{suffix}").write_bytes(path.with_name(f"open.db{suffix}").read_bytes())
@@ -92,10 +92,10 @@ def test_frames_of_an_earlier_use_of_the_file_are_ignored(path, wal):
     """SQLite restarts a `-wal` with other salts, and leaves the old frames behind."""
     data = wal.read_bytes()
     log = SqliteEventLog(path)
-    log.append(LogGroup(GROUPS, GROUPS, GROUPS + 1, [b"more"]), log.open())
+    log.append(LogAppend(GROUPS, GROUPS, GROUPS + 1, [b"more"]), log.open())
     assert log._connection is not None
     log._connection.execute("PRAGMA wal_checkpoint(RESTART)")
-    log.append(LogGroup(GROUPS + 1, GROUPS + 1, GROUPS + 2, [b"after"]), log._epoch or 0)
+    log.append(LogAppend(GROUPS + 1, GROUPS + 1, GROUPS + 2, [b"after"]), log._epoch or 0)
     begun_anew = wal.read_bytes()
     log.close()
     assert len(begun_anew) >= len(data)

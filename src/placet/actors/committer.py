@@ -1,7 +1,7 @@
-"""Group commit: a group of decisions becomes durable before any of its answers is released.
+"""Group commit: an append is durable before any answer of its decisions is released.
 
-While group k is written in a thread, the kernel decides group k+1; groups that wait are written
-together. Answers without a record (refusals, dry runs, queries) are queued behind the groups that
+While append k is written in a thread, the kernel decides group k+1; appends that wait are written
+together. Answers without a record (refusals, dry runs, queries) are queued behind the appends that
 precede them. A failed write stops the world: there is no retry on the same handle.
 """
 
@@ -21,7 +21,7 @@ from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.effect import Effect
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import GENESIS, LogGroup, record_hash
+from placet.schemas.log.record import GENESIS, LogAppend, record_hash
 from placet.schemas.verdict import Verdict
 
 Reply: TypeAlias = tuple[asyncio.Future[Any], object]
@@ -52,7 +52,7 @@ class CycleOutput(msgspec.Struct, eq=False):
     """The results of one orchestrator cycle, released together once its records are durable.
 
     Attributes:
-        group: Records to write; None where there are none.
+        append: Records to write; None where there are none.
         replies: Futures of commands and refused batches, with their results.
         effects: Effects to dispatch after the release.
         decided: Decided batches with their verdicts; released before `replies`.
@@ -60,7 +60,7 @@ class CycleOutput(msgspec.Struct, eq=False):
             output or, where the cycle fails half way, by the failure.
     """
 
-    group: LogGroup | None = None
+    append: LogAppend | None = None
     replies: list[Reply] = []
     effects: list[Effect] = []
     decided: list[Decided] = []
@@ -79,7 +79,7 @@ class CycleOutput(msgspec.Struct, eq=False):
 
 
 class Committer:
-    """The writer of the log: writes record groups in order, then releases the answers of each.
+    """The writer of the log: writes appends in order, then releases the answers of each.
 
     Attributes:
         durable_seq: The highest durable seq.
@@ -121,7 +121,7 @@ class Committer:
         self.failure: StoreError | None = None
 
     def begin(self, seq: int, records: int, head: bytes = GENESIS) -> None:
-        """Set the durable position from which writing continues, before the first group.
+        """Set the durable position from which writing continues, before the first append.
 
         Args:
             seq: The durable seq.
@@ -148,14 +148,14 @@ class Committer:
             _fail(output, self.failure)
             return
         # A write in this thread must not overtake one in the other thread, and an answer must not
-        # overtake a group: either goes directly only if nothing is queued or being written.
+        # overtake an append: either goes directly only if nothing is queued or being written.
         idle = not self._waiting and not self._is_writing
-        if idle and (output.group is None or not self._log.is_blocking):
+        if idle and (output.append is None or not self._log.is_blocking):
             self._write_now(output)
             return
         self._waiting.append(output)
-        if output.group is not None:
-            self._waiting_bytes += sum(map(len, output.group.records))
+        if output.append is not None:
+            self._waiting_bytes += sum(map(len, output.append.records))
         self.is_full = (
             len(self._waiting) >= self._in_flight_max or self._waiting_bytes >= IN_FLIGHT_BYTES_MAX
         )
@@ -173,7 +173,7 @@ class Committer:
             await self._room.wait()
 
     async def run(self) -> None:
-        """Write the pending groups, all of them together, until canceled.
+        """Write the pending appends, all of them together, until canceled.
 
         Raises:
             StoreError: A write failed, here or in `offer`; the world has stopped.
@@ -194,7 +194,7 @@ class Committer:
         """Wait until everything offered so far is durable, or the world has failed."""
         while (self._waiting or self._is_writing) and self.failure is None:
             done = asyncio.get_running_loop().create_future()
-            # Output without records is released after every group offered before it.
+            # Output without records is released after every append offered before it.
             self.offer(CycleOutput(None, [(done, None)]))
             try:
                 await done
@@ -202,7 +202,7 @@ class Committer:
                 return
 
     async def check_writable(self) -> None:
-        """Prove that the store can be written now; a fault stops the world, as for a group.
+        """Prove that the store can be written now; a fault stops the world, as for an append.
 
         Raises:
             StoreError: The store cannot be written, or the world has failed before.
@@ -234,17 +234,17 @@ class Committer:
         if self._waiting:
             self.fail(
                 StoreError(
-                    f"the world was closed before {self._log.url} had written the queued groups; "
+                    f"the world was closed before {self._log.url} had written the queued appends; "
                     "open it again and ask `verdict_of`",
                     store=self._log.url,
                 )
             )
 
     def _write_now(self, output: CycleOutput) -> None:
-        if output.group is not None:
+        if output.append is not None:
             started_ns = self._clock.monotonic_ns()
             try:
-                self._log.append(output.group, self._epoch)
+                self._log.append(output.append, self._epoch)
             except StoreError as error:
                 self.fail(error)
                 _fail(output, error)
@@ -253,14 +253,14 @@ class Committer:
         self._release(output)
 
     async def _write(self, outputs: list[CycleOutput]) -> None:
-        group = _joined([output.group for output in outputs if output.group is not None])
-        if group is not None:
+        append = _joined([output.append for output in outputs if output.append is not None])
+        if append is not None:
             assert not self._is_writing, "one task writes the log"
             started_ns = self._clock.monotonic_ns()
             self._is_writing = True
             try:
-                append = partial(self._log.append, group, self._epoch)
-                await to_thread.run_sync(append, limiter=self._limiter)
+                write = partial(self._log.append, append, self._epoch)
+                await to_thread.run_sync(write, limiter=self._limiter)
             except BaseException as error:
                 # A disk fault, a bug or a cancellation: in each case it is unknown what is durable.
                 self.fail(_store_error(error, self._log.url))
@@ -275,12 +275,12 @@ class Committer:
 
     def _release(self, output: CycleOutput) -> None:
         # The durable position moves before any answer is set: whoever reads on an answer must find
-        # its group below `durable_seq`. Subscribers come last, so a verdict never waits for them.
-        group = output.group
-        if group is not None:
-            self.durable_seq = group.seq
-            self.durable_records = group.first_record + len(group.records)
-            self._tail = group.records[-1]
+        # its append below `durable_seq`. Subscribers come last, so a verdict never waits for them.
+        append = output.append
+        if append is not None:
+            self.durable_seq = append.seq
+            self.durable_records = append.first_record + len(append.records)
+            self._tail = append.records[-1]
         if output.decided:
             for waiting, verdict in output.decided:
                 if not waiting.reply.done():
@@ -293,14 +293,14 @@ class Committer:
         self._on_durable(output)
 
 
-def _joined(groups: list[LogGroup]) -> LogGroup | None:
-    if not groups:
+def _joined(appends: list[LogAppend]) -> LogAppend | None:
+    if not appends:
         return None
-    first, last = groups[0], groups[-1]
+    first, last = appends[0], appends[-1]
     if first is last:
         return first
-    records = [record for group in groups for record in group.records]
-    return LogGroup(first.first_record, first.seq_before, last.seq, records)
+    records = [record for append in appends for record in append.records]
+    return LogAppend(first.first_record, first.seq_before, last.seq, records)
 
 
 def _fail(output: CycleOutput, error: StoreError | None) -> None:
@@ -313,7 +313,7 @@ def _store_error(error: BaseException, store: str) -> StoreError:
     if isinstance(error, StoreError):
         return error
     return StoreError(
-        f"writing to {store} was interrupted by {error!r}, and it is unknown which groups are "
+        f"writing to {store} was interrupted by {error!r}, and it is unknown which appends are "
         "durable; open the log again and ask `verdict_of`",
         store=store,
     )

@@ -30,7 +30,7 @@ from placet.kernel.kernel import Kernel
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import INTERRUPTS, StoreError
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED, Limits
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.schemas.verdict import Verdict
 
 T = TypeVar("T")
@@ -416,10 +416,10 @@ class OrchestratorActor:
         if self._records:
             seq_before, count = self._offered_end
             seq = self._kernel.ledger.seq
-            output.group = group = LogGroup(count, seq_before, seq, tuple(self._records))
-            self._offered_end = (group.seq, count + len(group.records))
+            output.append = append = LogAppend(count, seq_before, seq, tuple(self._records))
+            self._offered_end = (append.seq, count + len(append.records))
             self._records.clear()
-        if output.group is not None or output.decided or output.replies:
+        if output.append is not None or output.decided or output.replies:
             self._committer.offer(output)
 
     # time

@@ -8,12 +8,12 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect
-from placet.schemas.log.record import LogGroup, LogStart
+from placet.schemas.log.record import LogAppend, LogStart
 
 
 @runtime_checkable
 class EventLog(Protocol):
-    """A durable, ordered log of record groups, with one writer.
+    """A durable, ordered log of records, with one writer.
 
     Synchronous: the committer owns the thread in which a blocking store is called.
 
@@ -38,16 +38,16 @@ class EventLog(Protocol):
                 or is not a placet log.
         """
 
-    def append(self, group: LogGroup, epoch: int) -> None:
-        """Write a group atomically; it is durable when this returns.
+    def append(self, append: LogAppend, epoch: int) -> None:
+        """Write the records of an append atomically; it is durable when this returns.
 
         Raises:
-            StoreError: The store could not write, the group does not follow the last one
+            StoreError: The store could not write, the append does not follow the last one
                 (`first_record`), or `epoch` is no longer the latest.
         """
 
     def check_writable(self, epoch: int) -> None:
-        """Prove by a durable write that changes no record that a group could be appended now.
+        """Prove by a durable write that changes no record that an append could be appended now.
 
         Raises:
             StoreError: The store could not write, `epoch` is no longer the latest, or an append or
@@ -64,9 +64,9 @@ class EventLog(Protocol):
         """
 
     def find_seq(self, seq: int) -> int:
-        """Return the ordinal of the first record of the group that reached a seq.
+        """Return the ordinal of the first record of the append that reached a seq.
 
-        `count()` if no group has. Of a compacted log, no ordinal before its start.
+        `count()` if no append has. Of a compacted log, no ordinal before its start.
 
         Raises:
             StoreError: The store cannot be read or is damaged.
@@ -79,16 +79,16 @@ class EventLog(Protocol):
             StoreError: The store cannot be read or is damaged.
         """
 
-    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
-        """Remove the oldest groups that lie wholly before a record, and never the last one.
+    def compact(self, before_record: int, epoch: int, *, appends_max: int) -> bool:
+        """Remove the oldest appends that lie wholly before a record, and never the last one.
 
         Durable, all of it or none, together with `start`. Removed records must be covered by a
         snapshot.
 
         Args:
-            before_record: Ordinal; groups that reach it are kept.
+            before_record: Ordinal; appends that reach it are kept.
             epoch: The epoch that `open` returned.
-            groups_max: Maximum number of groups to remove, which bounds the delay of an append.
+            appends_max: Maximum number of appends to remove, which bounds the delay of an append.
 
         Returns:
             Whether there is more to remove.

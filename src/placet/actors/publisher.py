@@ -20,7 +20,7 @@ from placet.actors.ports import EventLog
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import LogGroup, decode_record, record_as_dict, record_type
+from placet.schemas.log.record import LogAppend, decode_record, record_as_dict, record_type
 
 T = TypeVar("T")
 
@@ -103,13 +103,13 @@ class Publisher:
         self._news = anyio.Event()
         self._is_closed = False
 
-    def publish(self, group: LogGroup) -> None:
-        """Deliver a durable group to the subscribers; needed only while there are some."""
-        self._durable = group.first_record + len(group.records)
-        self._durable_seq = group.seq
+    def publish(self, append: LogAppend) -> None:
+        """Deliver a durable append to the subscribers; needed only while there are some."""
+        self._durable = append.first_record + len(append.records)
+        self._durable_seq = append.seq
         recent = self._recent
-        recent.extend(enumerate(group.records, group.first_record))
-        self._recent_bytes += sum(map(len, group.records))
+        recent.extend(enumerate(append.records, append.first_record))
+        self._recent_bytes += sum(map(len, append.records))
         while len(recent) > self._recent_max or self._recent_bytes > RECENT_BYTES_MAX:
             self._recent_bytes -= len(recent.popleft()[1])
         self._wake()

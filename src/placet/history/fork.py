@@ -34,7 +34,7 @@ from placet.plugins.domains import remake
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.cut import batches_in
-from placet.schemas.log.record import Changes, ForkAdopted, LogGroup, encode_record, record_hash
+from placet.schemas.log.record import Changes, ForkAdopted, LogAppend, encode_record, record_hash
 from placet.schemas.names import path_part_fault
 from placet.stores.files import Disk, make_folder, quoted
 from placet.stores.snapshots.files import (
@@ -55,7 +55,7 @@ from placet.stores.sqlite.file import whole_log
 from placet.stores.sqlite.log import SqliteEventLog
 from placet.stores.url import file_of, open_event_log
 
-_GROUP_RECORDS: Final = 256
+_APPEND_RECORDS: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +225,7 @@ def _live(rerun: CounterfactualReplay, log: EventLog, cut: Cut, draft: "_Draft")
             decided = batches_in(cut.part)
         if not rerun.live(ordinal, data, decided):
             break
-        if len(rerun.records) >= _GROUP_RECORDS:
+        if len(rerun.records) >= _APPEND_RECORDS:
             draft.append(rerun.seq, rerun.records)
             rerun.records.clear()
     if rerun.records:
@@ -410,7 +410,7 @@ class _Draft:
                 raise Divergence(self._count + len(waiting), seq, "the chain is broken here")
             prev, seq = record_hash(data), record.seq
             waiting.append(data)
-            if len(waiting) == _GROUP_RECORDS:
+            if len(waiting) == _APPEND_RECORDS:
                 self.append(seq, waiting)
                 waiting = []
         if cut.part is not None:
@@ -423,12 +423,12 @@ class _Draft:
             raise _compacted_meanwhile(log)
 
     def append(self, seq: int, records: Sequence[bytes]) -> None:
-        """Append records that lead to a seq, as one group."""
-        group = LogGroup(self._count, self._seq, seq, tuple(records))
+        """Write records that lead to a seq, as one append."""
+        append = LogAppend(self._count, self._seq, seq, tuple(records))
         if self._count and not self._log.count():
-            self._log.begin(group, self._epoch)
+            self._log.begin(append, self._epoch)
         else:
-            self._log.append(group, self._epoch)
+            self._log.append(append, self._epoch)
         self._count += len(records)
         self._seq = seq
 

@@ -20,7 +20,7 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.world_opener import WorldOpener
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import INTERRUPTS, ClosedError, StoreError
-from placet.schemas.log.record import LogGroup, record_hash
+from placet.schemas.log.record import LogAppend, record_hash
 from placet.schemas.verdict import Verdict
 from placet.stores.snapshots.files import snapshots_of
 from placet.stores.snapshots.recovery import Recovery
@@ -124,7 +124,7 @@ class KernelWorld:
         self._require_writable()
         if not self._records:
             return
-        group = LogGroup(self._count, self._seq, self.kernel.seq, tuple(self._records))
+        append = LogAppend(self._count, self._seq, self.kernel.seq, tuple(self._records))
         # Failed until proven durable: so is what an interrupt leaves half done.
         self._failure = StoreError(
             f"writing to {self.log.url} failed, and it is unknown whether the last step is "
@@ -132,13 +132,13 @@ class KernelWorld:
             store=self.log.url,
         )
         try:
-            self.log.append(group, self._epoch)
+            self.log.append(append, self._epoch)
         except StoreError as error:
             self._failure = error
             raise
         self._failure = None
-        self._head = record_hash(group.records[-1])
-        self._seq, self._count = group.seq, self._count + len(group.records)
+        self._head = record_hash(append.records[-1])
+        self._seq, self._count = append.seq, self._count + len(append.records)
         self._records.clear()
         if self._snapshots is not None:
             self._snapshots.note(self._count, self._seq)

@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from placet.actors.ports import EventLog, HostClock
 from placet.kernel.log.replay import Replayer
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.snapshots.recovery import read_on
 
 LOOK_SECONDS: Final = 0.1
@@ -34,7 +34,7 @@ class LogFollower:
         self._past = past
         self._clock = clock
 
-    async def run(self, on_group: Callable[[LogGroup], None]) -> None:
+    async def run(self, on_group: Callable[[LogAppend], None]) -> None:
         """Apply records to the world as they are appended, until canceled.
 
         Args:
@@ -57,10 +57,10 @@ class LogFollower:
         with closing(read_on(self._log, place)) as reading:
             return [data for _, data in islice(reading, _CHUNK_RECORDS)]
 
-    def _fold(self, chunk: list[bytes]) -> LogGroup:
+    def _fold(self, chunk: list[bytes]) -> LogAppend:
         past = self._past
         first_record, seq_before = past.journal.count, past.ledger.seq
         for data in chunk:
             past.apply(data)
         self._clock.advance(past.ledger.now_ns - self._clock.now_ns())
-        return LogGroup(first_record, seq_before, past.ledger.seq, tuple(chunk))
+        return LogAppend(first_record, seq_before, past.ledger.seq, tuple(chunk))

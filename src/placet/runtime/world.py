@@ -40,7 +40,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError, StoreError, error_of
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import Forked, LogGroup, record_hash
+from placet.schemas.log.record import Forked, LogAppend, record_hash
 from placet.schemas.verdict import Verdict
 from placet.stores.snapshots.files import snapshots_of
 from placet.stores.snapshots.recovery import Recovery
@@ -333,18 +333,18 @@ class WorldRuntime:
         }
 
     def _on_durable(self, output: CycleOutput) -> None:
-        if output.group is not None:
+        if output.append is not None:
             if self.publisher.is_observed:
-                self.publisher.publish(output.group)
+                self.publisher.publish(output.append)
             if self.observing.is_observed:
-                self.observing.publish(output.group)
+                self.observing.publish(output.append)
             if self.subscriptions.open:
-                self.subscriptions.publish(output.group)
+                self.subscriptions.publish(output.append)
             if self.kernel.ledger.removals != self._removals:  # a rule may have removed an agent
                 self._removals = self.kernel.ledger.removals
                 self.policy_supervisor.sync_all()
             if self._keeper is not None:
-                self._keeper.note(self.committer.durable_records, output.group.seq)
+                self._keeper.note(self.committer.durable_records, output.append.seq)
         if output.effects:
             self.executors.take(output.effects)
         if self.executors.is_awaited:
@@ -352,13 +352,13 @@ class WorldRuntime:
         if self.time.participants is not None:
             self.time.participants.notify()
 
-    def _on_followed(self, group: LogGroup) -> None:
+    def _on_followed(self, append: LogAppend) -> None:
         """Publish records that another process wrote, and that are folded by now."""
         self.kernel.note_followed()
-        head = record_hash(group.records[-1])
-        self.committer.begin(group.seq, group.first_record + len(group.records), head)
+        head = record_hash(append.records[-1])
+        self.committer.begin(append.seq, append.first_record + len(append.records), head)
         self.sleepers.wake()
-        self._on_durable(CycleOutput(group))
+        self._on_durable(CycleOutput(append))
 
     def _make_observing(self, kernel: Kernel) -> ObserverHub:
         sleepers = self.sleepers

@@ -15,7 +15,7 @@ A distribution names its opener, a function of the URL and the limits, in the en
 from placet.actors.ports import EventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
-from placet.schemas.log.record import LogGroup, LogStart
+from placet.schemas.log.record import LogAppend, LogStart
 from placet.stores.append_rules import (
     FencedError,
     InUseError,
@@ -37,7 +37,7 @@ __all__ = [
     "FencedError",
     "InUseError",
     "Limits",
-    "LogGroup",
+    "LogAppend",
     "LogStart",
     "NoWorldError",
     "OvertakenError",

@@ -1,7 +1,7 @@
 """Anchors: heads of a log's chain, kept outside the log.
 
 The chain proves that no record before its head was changed. It cannot prove that no record after
-the head existed: a log whose last groups were cut off holds together. An anchor is a head with its
+the head existed: a log whose last appends were cut off holds together. An anchor is a head with its
 position and time, written to a file that the log's owner keeps elsewhere; the log must contain it.
 """
 

@@ -5,7 +5,7 @@ one runbook serves for all.
 """
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup, LogStart
+from placet.schemas.log.record import LogAppend, LogStart
 
 
 class NoWorldError(StoreError):
@@ -86,18 +86,18 @@ def require_epoch(epoch: int, *, latest: int, store: str) -> None:
         )
 
 
-def require_follows(group: LogGroup, *, count: int, seq: int, store: str) -> None:
-    """Raise if a group does not begin where the log ends, at `count` records and at `seq`.
+def require_follows(append: LogAppend, *, count: int, seq: int, store: str) -> None:
+    """Raise if an append does not begin where the log ends, at `count` records and at `seq`.
 
     Raises:
-        StoreError: It does not, or the group is empty, or its seqs decrease.
+        StoreError: It does not, or the append is empty, or its seqs decrease.
     """
-    if not group.records:
-        raise StoreError(f"cannot append to {store}: the group holds no record", store=store)
-    if not group.follows(count, seq):
+    if not append.records:
+        raise StoreError(f"cannot append to {store}: an append needs a record", store=store)
+    if not append.follows(count, seq):
         raise StoreError(
-            f"cannot append to {store}: expected a group from record {count} and seq {seq} on, "
-            f"got one from record {group.first_record} and seq {group.seq_before} to {group.seq}; "
+            f"cannot append to {store}: expected an append from record {count} and seq {seq} on, "
+            f"got record {append.first_record} and seq {append.seq_before} to {append.seq}; "
             "the writer and the log have parted, so open the log again and recover from it",
             store=store,
             seq=seq,

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup, LogStart
+from placet.schemas.log.record import LogAppend, LogStart
 from placet.stores.append_rules import require_writer
 from placet.stores.rows import Tail
 
@@ -82,21 +82,21 @@ class BaseEventLog(ABC):
             self._epoch, self._failure = epoch, None
             return epoch
 
-    def append(self, group: LogGroup, epoch: int) -> None:
-        """Append a group, completely or not at all; it is durable at the log's level on return.
+    def append(self, append: LogAppend, epoch: int) -> None:
+        """Write an append, completely or not at all; it is durable at the log's level on return.
 
         Raises:
-            StoreError: The store refused or was lost, the group does not follow the last one,
+            StoreError: The store refused or was lost, the append does not follow the last one,
                 `epoch` is no longer the latest, or an append has failed before: nothing follows a
                 failure, and nothing is written twice.
         """
         with self._lock:
             self._require_writer(epoch)
-            with self._noting_failure(f"append record {group.first_record} to"):
-                self._tail = self._write(group, epoch)
+            with self._noting_failure(f"append record {append.first_record} to"):
+                self._tail = self._write(append, epoch)
 
     def check_writable(self, epoch: int) -> None:
-        """Check, by a durable write that changes no record, that a group could be appended now.
+        """Check, by a durable write that changes no record, that an append could be appended now.
 
         Raises:
             StoreError: The store cannot be written, `epoch` is not the latest, or an append or a
@@ -107,18 +107,18 @@ class BaseEventLog(ABC):
             with self._noting_failure("write"):
                 self._write_check(epoch)
 
-    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
-        """Remove the oldest groups, at most `groups_max`, that lie before a record; keep the last.
+    def compact(self, before_record: int, epoch: int, *, appends_max: int) -> bool:
+        """Remove at most `appends_max` of the oldest appends before a record; keep the last.
 
         Returns:
-            Whether more groups could be removed.
+            Whether more appends could be removed.
 
         Raises:
             StoreError: The store refused, `epoch` is not the latest, or an append has failed.
         """
         with self._lock:
             self._require_writer(epoch)
-            return self._remove(before_record, epoch, groups_max)
+            return self._remove(before_record, epoch, appends_max)
 
     def count(self) -> int:
         """Return the number of records ever appended, compacted ones included.
@@ -158,9 +158,9 @@ class BaseEventLog(ABC):
 
     @abstractmethod
     def find_seq(self, seq: int) -> int:
-        """Return the ordinal of the first record of the group that reached a seq.
+        """Return the ordinal of the first record of the append that reached a seq.
 
-        `count()` if no group has reached it.
+        `count()` if no append has reached it.
 
         Raises:
             StoreError: The store cannot be read or is damaged.
@@ -189,8 +189,8 @@ class BaseEventLog(ABC):
         """Release the right to write, and close files or sessions; may be repeated."""
 
     @abstractmethod
-    def _write(self, group: LogGroup, epoch: int) -> Tail:
-        """Append a group durably and return the new end of the log.
+    def _write(self, append: LogAppend, epoch: int) -> Tail:
+        """Write an append durably and return the new end of the log.
 
         In one atomic step with the write, call `require_epoch` with the latest epoch in the store,
         and `require_follows` with the end of the log in the store.
@@ -204,7 +204,7 @@ class BaseEventLog(ABC):
     def _read_tail(self) -> Tail:
         """Read the end of the log as a reader."""
 
-    def _remove(self, before_record: int, epoch: int, groups_max: int) -> bool:  # none
+    def _remove(self, before_record: int, epoch: int, appends_max: int) -> bool:  # none
         """Compact; a store that keeps every record removes none."""
         return False
 

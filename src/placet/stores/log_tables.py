@@ -1,7 +1,7 @@
 """The tables of a log that are the same in every database: `meta`, one row, and `groups`.
 
     meta    layout version, latest epoch, first record of a compacted log
-    groups  one row per group (`rows.py`), with an index by seq
+    groups  one row per append (`rows.py`), with an index by seq
 
 A database derives its layout: the declarations, the statement that appends, and the page of a
 reader differ, because SQLite proves every row against its index, and PostgreSQL appends by one
@@ -17,7 +17,7 @@ from placet.schemas.log.record import LogStart
 from placet.stores.base_log import BaseEventLog
 from placet.stores.rows import Tail
 
-PAGE_GROUPS: Final = 256
+PAGE_APPENDS: Final = 256
 PAGE_BYTES: Final = 1 << 20
 INTEGER_MAX: Final = 2**63 - 1
 """The largest number that a column holds; no log reaches it."""
@@ -89,13 +89,13 @@ class LogTables:
         if (oldest or 0) != recorded:
             raise StoreError(
                 f"{self.store} is damaged: it should begin at record {recorded}, and its first "
-                f"group begins at {oldest}; restore the {self._home} from a copy",
+                f"append begins at {oldest}; restore the {self._home} from a copy",
                 store=self.store,
             )
         return LogStart(recorded, seq_before or 0)
 
     def holder_of_record(self, connection: Connection, record: int) -> int:
-        """Return the first record of the group that contains a record, or of the nearest before it.
+        """Return the first record of the append with a record, or of the nearest one before it.
 
         0 if the record was compacted away, or the log is empty. O(log n).
         """
@@ -104,22 +104,22 @@ class LogTables:
         return first or 0
 
     def first_at_seq(self, connection: Connection, seq: int) -> int | None:
-        """Return the first record of the first group that reached a seq, by the index; else None.
+        """Return the first record of the first append that reached a seq, by the index; else None.
 
         O(log n).
         """
         row = connection.execute(self.named(_REACHED_SEQ), (min(seq, INTEGER_MAX),)).fetchone()
         return None if row is None else row[0]
 
-    def remove_groups(self, connection: Connection, before_record: int, groups_max: int) -> bool:
-        """Remove the oldest groups, at most `groups_max`, that lie before a record; keep the last.
+    def remove_appends(self, connection: Connection, before_record: int, appends_max: int) -> bool:
+        """Remove at most `appends_max` of the oldest appends before a record; keep the last.
 
         Call it inside a transaction.
 
         Returns:
-            Whether more groups could be removed.
+            Whether more appends could be removed.
         """
-        sliced = (before_record, groups_max + 1)
+        sliced = (before_record, appends_max + 1)
         (cut,) = connection.execute(self.named(_CUT), sliced).fetchone()
         if cut is not None:
             remove = self.named("DELETE FROM {schema}.groups WHERE first_record < {mark}")
@@ -156,9 +156,9 @@ class TableEventLog(BaseEventLog):
         """Yield a connection to read with, and convert the errors of the database."""
 
     def find_seq(self, seq: int) -> int:
-        """Return the ordinal of the first record of the group that reached a seq. O(log n).
+        """Return the ordinal of the first record of the append that reached a seq. O(log n).
 
-        `count()` if no group has reached it.
+        `count()` if no append has reached it.
 
         Raises:
             StoreError: The log cannot be read.
@@ -171,7 +171,7 @@ class TableEventLog(BaseEventLog):
         """Return the position of the log's first record. O(log n).
 
         Raises:
-            StoreError: The log cannot be read, or a group is lost at its front.
+            StoreError: The log cannot be read, or an append is lost at its front.
         """
         with self._reading() as connection:
             return self._tables.start_of(connection)

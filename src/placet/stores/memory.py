@@ -1,6 +1,6 @@
 """A log in memory: the same bytes as on disk, for the lifetime of the process.
 
-It keeps encoded records, not objects: a tuple of bytes per group, which the garbage collector
+It keeps encoded records, not objects: a tuple of bytes per append, which the garbage collector
 soon stops tracking, so that a long log does not slow the world down.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
-from placet.schemas.log.record import LogGroup, LogStart
+from placet.schemas.log.record import LogAppend, LogStart
 from placet.stores.append_rules import overtaken, require_follows, require_writer
 
 _URL: Final = "memory://"
@@ -31,7 +31,7 @@ class MemoryEventLog:
         self.is_blocking = False
         self.url = _URL
         self._log_bytes_max = log_bytes_max
-        self._groups: list[tuple[bytes, ...]] = []
+        self._appends: list[tuple[bytes, ...]] = []
         self._firsts = array("q")
         self._seqs = array("q")
         self._start = LogStart()
@@ -52,17 +52,17 @@ class MemoryEventLog:
         self._failure = None
         return self._epoch
 
-    def append(self, group: LogGroup, epoch: int) -> None:
-        """Append a group, completely or not at all.
+    def append(self, append: LogAppend, epoch: int) -> None:
+        """Write an append, completely or not at all.
 
         Raises:
-            StoreError: The log is full or closed, an append has failed before, the group does
+            StoreError: The log is full or closed, an append has failed before, the append does
                 not follow the last one, or `epoch` is no longer the latest.
         """
         if epoch != self._epoch or not self._is_open or self._failure is not None:
             self._require_writer(epoch)
         try:
-            self._keep(group)
+            self._keep(append)
         except StoreError as error:
             self._failure = str(error)
             raise
@@ -72,7 +72,7 @@ class MemoryEventLog:
         require_writer(epoch, held=held, failure=self._failure, store=_URL)
 
     def check_writable(self, epoch: int) -> None:
-        """Check that a group could be appended now.
+        """Check that an append could be appended now.
 
         Raises:
             StoreError: The log is closed, an append has failed, or `epoch` is not the latest.
@@ -80,24 +80,24 @@ class MemoryEventLog:
         held = self._epoch if self._is_open else None
         require_writer(epoch, held=held, failure=self._failure, store=_URL)
 
-    def _keep(self, group: LogGroup) -> None:
+    def _keep(self, append: LogAppend) -> None:
         seq = self._seqs[-1] if self._seqs else 0
-        if not group.follows(self._count, seq):
-            require_follows(group, count=self._count, seq=seq, store=_URL)
-        size_bytes = self._size_bytes + sum(map(len, group.records))
+        if not append.follows(self._count, seq):
+            require_follows(append, count=self._count, seq=seq, store=_URL)
+        size_bytes = self._size_bytes + sum(map(len, append.records))
         kept_bytes = size_bytes - self._removed_bytes
         if kept_bytes > self._log_bytes_max:
             raise StoreError(
                 f"the log in memory is full: limit 'log_bytes_max' allows {self._log_bytes_max} "
-                f"bytes, with this group it would be {kept_bytes}; raise the limit, or keep the "
+                f"bytes, with this append it would be {kept_bytes}; raise the limit, or keep the "
                 "log in a file: store='sqlite:///world.db'",
                 store=_URL,
-                seq=group.seq_before,
+                seq=append.seq_before,
             )
-        self._firsts.append(group.first_record)
-        self._seqs.append(group.seq)
-        self._groups.append(tuple(group.records))
-        self._count += len(group.records)
+        self._firsts.append(append.first_record)
+        self._seqs.append(append.seq)
+        self._appends.append(tuple(append.records))
+        self._count += len(append.records)
         self._size_bytes = size_bytes
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -108,17 +108,17 @@ class MemoryEventLog:
         record = max(from_record, self._start.record)
         while record < self._count:
             place = max(0, bisect_right(self._firsts, record) - 1)
-            first, group = self._firsts[place], self._groups[place]
+            first, records = self._firsts[place], self._appends[place]
             if record < first:
                 raise overtaken(_URL, record, LogStart(first, self._start.seq))
-            for data in group[record - first :]:
+            for data in records[record - first :]:
                 yield record, data
                 record += 1
 
     def find_seq(self, seq: int) -> int:
-        """Return the ordinal of the first record of the group that reached a seq. O(log n).
+        """Return the ordinal of the first record of the append that reached a seq. O(log n).
 
-        `count()` if no group has reached it.
+        `count()` if no append has reached it.
         """
         place = bisect_left(self._seqs, seq)
         return self._firsts[place] if place < len(self._firsts) else self._count
@@ -127,22 +127,22 @@ class MemoryEventLog:
         """Return the position of the log's first record."""
         return self._start
 
-    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
-        """Remove the oldest groups, at most `groups_max`, that lie before a record; keep the last.
+    def compact(self, before_record: int, epoch: int, *, appends_max: int) -> bool:
+        """Remove at most `appends_max` of the oldest appends before a record; keep the last.
 
         Returns:
-            Whether more groups could be removed.
+            Whether more appends could be removed.
 
         Raises:
             StoreError: The log is closed, an append has failed, or `epoch` is not the latest.
         """
         self._require_writer(epoch)
         place = max(0, bisect_right(self._firsts, before_record) - 1)
-        cut = min(place, groups_max)
+        cut = min(place, appends_max)
         if cut:
-            self._removed_bytes += sum(len(data) for group in self._groups[:cut] for data in group)
+            self._removed_bytes += sum(len(data) for kept in self._appends[:cut] for data in kept)
             self._start = LogStart(self._firsts[cut], self._seqs[cut - 1])
-            del self._groups[:cut], self._firsts[:cut], self._seqs[:cut]
+            del self._appends[:cut], self._firsts[:cut], self._seqs[:cut]
         return cut < place
 
     def count(self) -> int:

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 from placet.schemas.errors import StoreError
 from placet.schemas.log.pack import PACK_MAGIC, Pack, decode_pack
-from placet.schemas.log.record import LogGroup, LogStart, decode_record
+from placet.schemas.log.record import LogAppend, LogStart, decode_record
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot
 from placet.stores.files import quoted, unquoted
 
@@ -110,7 +110,7 @@ class PackEventLog:
         """
         self._refuse()
 
-    def append(self, group: LogGroup, epoch: int) -> None:  # the port's
+    def append(self, append: LogAppend, epoch: int) -> None:  # the port's
         """Raise: a pack is read-only.
 
         Raises:
@@ -126,7 +126,7 @@ class PackEventLog:
         """
         self._refuse()
 
-    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:  # the port's
+    def compact(self, before_record: int, epoch: int, *, appends_max: int) -> bool:  # the port's
         """Raise: a pack is read-only.
 
         Raises:

@@ -1,4 +1,4 @@
-"""One group as one row, the same in every database: its head, a checksum over all of it, a blob.
+"""One append as one row, the same in every database: its head, a checksum over all of it, a blob.
 
 Nothing read from a row is trusted. The chain of hashes (`schemas/log/record.py`) binds every record
 but the last; the checksum binds that one too, and tells a damaged row from a missing one.
@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup, LogStart
+from placet.schemas.log.record import LogAppend, LogStart
 from placet.stores.append_rules import overtaken
 
 _HEAD: Final = struct.Struct(">5q")
@@ -30,16 +30,16 @@ class Tail(NamedTuple):
     seq: int = 0
     size_bytes: int = 0
 
-    def after(self, group: LogGroup) -> "Tail":
-        """Return the end of the log after a group that follows."""
-        size_bytes = self.size_bytes + sum(map(len, group.records))
-        return Tail(group.first_record + len(group.records), group.seq, size_bytes)
+    def after(self, append: LogAppend) -> "Tail":
+        """Return the end of the log after an append that follows."""
+        size_bytes = self.size_bytes + sum(map(len, append.records))
+        return Tail(append.first_record + len(append.records), append.seq, size_bytes)
 
 
-def row_of(group: LogGroup, tail: Tail) -> tuple[Row, Tail]:
-    """Return the table row of a group that is appended at `tail`, and the tail after it."""
-    blob, end = _ENCODE(group.records), tail.after(group)
-    head = (group.first_record, len(group.records), group.seq_before, group.seq, end.size_bytes)
+def row_of(append: LogAppend, tail: Tail) -> tuple[Row, Tail]:
+    """Return the table row of an append at `tail`, and the tail after it."""
+    blob, end = _ENCODE(append.records), tail.after(append)
+    head = (append.first_record, len(append.records), append.seq_before, append.seq, end.size_bytes)
     return (*head, _checksum(head, blob), blob), end
 
 
@@ -52,7 +52,7 @@ def records_of(row: Row, place: int, store: str) -> Sequence[bytes]:
         store: URL of the log, for messages.
 
     Raises:
-        StoreError: The row is damaged, or the group at `place` is missing.
+        StoreError: The row is damaged, or the append at `place` is missing.
     """
     *head, checksum, blob = row
     try:
@@ -103,15 +103,15 @@ def read_rows(
 
 
 def damaged(store: str, place: int, how: str) -> StoreError:
-    """Build the error for a log whose group at a record is damaged or missing.
+    """Build the error for a log whose append at a record is damaged or missing.
 
     Args:
         store: URL of the log.
-        place: First record of the group.
-        how: Description of the damage, which continues "the group at record N".
+        place: First record of the append.
+        how: Description of the damage, which continues "the append at record N".
     """
     return StoreError(
-        f"{store} is damaged: the group at record {place} {how}. What comes before it is sound; "
+        f"{store} is damaged: the append at record {place} {how}. What comes before it is sound; "
         "restore the file from a copy",
         store=store,
     )

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from placet.actors.ports import EventLog
 from placet.kernel.log.replay import Replayer
 from placet.schemas.errors import LogFormatError, StoreError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.url import file_of
 
-_GROUP_RECORDS = 256
+_APPEND_RECORDS = 256
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ def _copy(log: EventLog, into: EventLog) -> Salvage:
         seq = 0
         for data in _sound(log, saved):
             saved.waiting.append(data)
-            if len(saved.waiting) == _GROUP_RECORDS:
+            if len(saved.waiting) == _APPEND_RECORDS:
                 seq = _keep(into, epoch, saved, seq)
         _keep(into, epoch, saved, seq)
         return saved
@@ -98,7 +98,7 @@ def _keep(into: EventLog, epoch: int, saved: Salvage, seq_before: int) -> int:
     if saved.waiting:
         first = saved.past.journal.count - len(saved.waiting)
         seq = saved.past.ledger.seq
-        into.append(LogGroup(first, seq_before, seq, tuple(saved.waiting)), epoch)
+        into.append(LogAppend(first, seq_before, seq, tuple(saved.waiting)), epoch)
         saved.waiting.clear()
         return seq
     return seq_before

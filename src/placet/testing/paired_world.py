@@ -18,7 +18,7 @@ from placet.kernel.log.verify import Verifier
 from placet.kernel.state.tree import Stamp
 from placet.schemas.codec import Json, canonical
 from placet.schemas.identity import Ref
-from placet.schemas.log.record import Admitted, LogGroup, Refused, decode_record
+from placet.schemas.log.record import Admitted, LogAppend, Refused, decode_record
 from placet.schemas.refusal import Stage
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import Observation, View
@@ -181,7 +181,7 @@ class PairedWorld:
         """Send the new records to the observer."""
         observer, new = self._observer, tuple(self.runner.log[self._records :])
         if observer is not None and new:
-            self._hub.publish(LogGroup(self._records, 0, self.kernel.seq, new))
+            self._hub.publish(LogAppend(self._records, 0, self.kernel.seq, new))
             if observer.end:
                 self._hub.detach(observer)
                 self._observer = None

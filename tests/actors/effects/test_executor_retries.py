@@ -9,7 +9,7 @@ import pytest
 from placet.runtime.executors import Backoff, DoNotRetry, Effect, OutcomeUnknown, RetryAfter
 from placet.runtime.telemetry.prometheus import create_registry
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.memory import MemoryEventLog
 from tests.actors.effects.test_executor import Post, mail, settled
 from tests.actors.fake_logs import SlowLog
@@ -169,10 +169,10 @@ class Failing(MemoryEventLog):
 
     failure: StoreError | None = None
 
-    def append(self, group: LogGroup, epoch: int) -> None:
+    def append(self, append: LogAppend, epoch: int) -> None:
         if self.failure is not None:
             raise self.failure
-        super().append(group, epoch)
+        super().append(append, epoch)
 
 
 @in_virtual_time

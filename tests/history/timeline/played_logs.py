@@ -8,7 +8,7 @@ from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
 from placet.schemas.limits import Limits
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import LogGroup, decode_record, encode_record, record_hash
+from placet.schemas.log.record import LogAppend, decode_record, encode_record, record_hash
 from placet.stores.memory import MemoryEventLog
 
 AGENTS = ("ann", "bob", "cyd")
@@ -75,6 +75,6 @@ def log_of(records: list[bytes], group_records: int = 4) -> MemoryEventLog:
     for first in range(0, len(records), group_records):
         part = records[first : first + group_records]
         after = decode_record(part[-1]).seq
-        log.append(LogGroup(first, seq, after, tuple(part)), epoch)
+        log.append(LogAppend(first, seq, after, tuple(part)), epoch)
         seq = after
     return log

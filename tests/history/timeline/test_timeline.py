@@ -26,7 +26,7 @@ from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     Admitted,
     Checkpoint,
-    LogGroup,
+    LogAppend,
     Refused,
     SingleBlock,
     Tick,
@@ -369,7 +369,7 @@ def test_a_growing_log_is_followed(many_frames, tmp_path):
     with pytest.raises(NoPlaceError, match="its last is 9"):
         timeline.look(Place(10), state)
     before = decode_record(records[9]).seq
-    log.append(LogGroup(10, before, decode_record(records[-1]).seq, tuple(records[10:])), 1)
+    log.append(LogAppend(10, before, decode_record(records[-1]).seq, tuple(records[10:])), 1)
     assert timeline.index.catch_up()
     assert timeline.index.record == len(records)
     assert timeline.look(Place(len(records) - 1, LAST), lambda m: m.seq) == timeline.index.seq
@@ -404,7 +404,7 @@ def sqlite_log(folder, records, name="run.db"):
     for first in range(0, len(records), 3):
         part = tuple(records[first : first + 3])
         after = decode_record(part[-1]).seq
-        log.append(LogGroup(first, seq, after, part), epoch)
+        log.append(LogAppend(first, seq, after, part), epoch)
         seq = after
     log.close()
     return SqliteEventLog(folder / name)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.schemas.log.snapshot import SnapshotPosition
 from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
 from placet.stores.sqlite.log import SqliteEventLog
@@ -30,7 +30,7 @@ def write_log(path: Path, records: Sequence[bytes], *, to: int | None = None) ->
         before = past.ledger.seq
         past.apply(data)
         if ordinal >= log.count():
-            log.append(LogGroup(ordinal, before, past.ledger.seq, [data]), epoch)
+            log.append(LogAppend(ordinal, before, past.ledger.seq, [data]), epoch)
     log.close()
     return log
 
@@ -53,5 +53,5 @@ def snapshot_at(log: SqliteEventLog, records: Sequence[bytes], at: int) -> Snaps
 def cut_at(log: SqliteEventLog, before_record: int) -> None:
     """Compact a log without a writer."""
     epoch = log.open()
-    log.compact(before_record, epoch, groups_max=1_000_000)
+    log.compact(before_record, epoch, appends_max=1_000_000)
     log.close()

@@ -92,8 +92,8 @@ def test_a_file_that_could_not_shrink_is_shrunk_by_the_next_compaction(placet, t
 
 
 def test_an_interrupted_compaction_is_finished_by_the_next(placet, town, monkeypatch):
-    def ended(self: SqliteEventLog, *place: int, groups_max: int) -> bool:
-        raise StoreError(f"after {genuine(self, *place, groups_max=2)}", store=self.url)
+    def ended(self: SqliteEventLog, *place: int, appends_max: int) -> bool:
+        raise StoreError(f"after {genuine(self, *place, appends_max=2)}", store=self.url)
 
     genuine = SqliteEventLog.compact
     with monkeypatch.context() as patch:
@@ -158,7 +158,7 @@ def test_a_log_in_use_is_refused(placet, town):
     assert "another process has it open" in outcome.err
     assert not (placet.folder / "town.db.snapshots").exists()
     assert epoch == 2
-    with_writer.compact(0, epoch, groups_max=1)  # it was not fenced
+    with_writer.compact(0, epoch, appends_max=1)  # it was not fenced
     with_writer.close()
     assert placet("compact", "town.db").code == 0
 
@@ -181,7 +181,7 @@ def test_a_log_is_never_compacted_without_its_snapshots(tmp_path, monkeypatch):
     records = records_of_adds(30)
     log = write_log(tmp_path / "a.db", records)
     whole = fold(log).state.digest()
-    monkeypatch.setattr(compaction, "_SLICE_GROUPS", 4)
+    monkeypatch.setattr(compaction, "_SLICE_APPENDS", 4)
     for stop_at in range(12):
         calls = 0
 
@@ -219,11 +219,11 @@ def compacted(tmp_path):
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("DELETE FROM groups WHERE first_record = 7", "begin at record 7, and its first group be"),
-        ("DELETE FROM groups WHERE first_record = 9", "the group at record 9 is missing"),
-        ("UPDATE meta SET first_record = 8", "begin at record 8, and its first group begins at 7"),
-        ("UPDATE meta SET first_record = 0", "begin at record 0, and its first group begins at 7"),
-        ("DELETE FROM groups", "begin at record 7, and its first group begins at None"),
+        ("DELETE FROM groups WHERE first_record = 7", "begin at record 7, and its first append be"),
+        ("DELETE FROM groups WHERE first_record = 9", "the append at record 9 is missing"),
+        ("UPDATE meta SET first_record = 8", "begin at record 8, and its first append begins at 7"),
+        ("UPDATE meta SET first_record = 0", "begin at record 0, and its first append begins at 7"),
+        ("DELETE FROM groups", "begin at record 7, and its first append begins at None"),
     ],
 )
 def test_a_group_lost_from_a_compacted_log_is_detected(compacted, statement, said):

@@ -19,7 +19,7 @@ from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Divergence, Replayer, folded
 from placet.kernel.state.tree import Entity
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import Checkpoint, LogGroup, LogStart, decode_record, encode_record
+from placet.schemas.log.record import Checkpoint, LogAppend, LogStart, decode_record, encode_record
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
 from placet.stores.files import Disk
 from placet.stores.memory import MemoryEventLog
@@ -148,8 +148,8 @@ def test_a_log_with_a_false_digest_is_not_blamed_on_its_snapshots(tmp_path):
     log = write_log(tmp_path / "w.db", records[: marks[-1]])
     snapshot_at(log, records, 5)
     epoch = log.open()
-    log.append(LogGroup(marks[-1], false.seq, false.seq, [encode_record(false)]), epoch)
-    log.compact(4, epoch, groups_max=99)
+    log.append(LogAppend(marks[-1], false.seq, false.seq, [encode_record(false)]), epoch)
+    log.compact(4, epoch, appends_max=99)
     log.close()
     with pytest.raises(Divergence, match="the state digest is"):
         recover(log)

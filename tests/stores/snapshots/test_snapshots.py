@@ -17,7 +17,7 @@ from placet.history.reader import check_integrity
 from placet.kernel.log.replay import Replayer
 from placet.runtime import world as open_world
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup, LogStart
+from placet.schemas.log.record import LogAppend, LogStart
 from placet.schemas.log.snapshot import SnapshotPosition
 from placet.stores.snapshots import writer as snapshot_process
 from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
@@ -208,7 +208,7 @@ async def test_compaction_removes_in_slices_the_records_before_two_snapshots(tmp
     log = SqliteEventLog(path)
     epoch = log.open()
     for number in range(200):
-        log.append(LogGroup(number, number, number + 1, [b"x"]), epoch)
+        log.append(LogAppend(number, number, number + 1, [b"x"]), epoch)
     kept = Kept(FakeProcess(taken(200, 200, before=150)), log)
     kept.keeper.note(200, 200)
     await kept.until(lambda: kept.gauge("log_first_record") == 150)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from placet.kernel.kernel import Kernel
-from placet.schemas.log.record import LogGroup, decode_record
+from placet.schemas.log.record import LogAppend, decode_record
 from placet.stores.snapshots.files import SnapshotFiles, files_beside
 from placet.stores.snapshots.recovery import Recovery, recover
 from placet.stores.snapshots.writer import take_snapshot
@@ -48,7 +48,7 @@ class DiskLog:
 
     def _append(self, records: list[bytes], epoch: int) -> None:
         seq = decode_record(records[-1]).seq
-        self.log.append(LogGroup(self.log.count(), self._seq, seq, records), epoch)
+        self.log.append(LogAppend(self.log.count(), self._seq, seq, records), epoch)
         self._seq = seq
 
     def take_snapshot(self) -> None:

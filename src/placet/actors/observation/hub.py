@@ -24,7 +24,7 @@ from placet.schemas.intent import Intent
 from placet.schemas.latency import Latency
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import Admitted, LogGroup, agents_of, decode_record
+from placet.schemas.log.record import Admitted, LogAppend, agents_of, decode_record
 from placet.schemas.view import DeliveredEvent
 
 
@@ -113,18 +113,18 @@ class ObserverHub:
         time = self._time
         return DelayedObserver(self, agent_id, begin, limits, bytes_max, latency=latency, time=time)
 
-    def publish(self, group: LogGroup) -> None:
-        """Apply a durable group to the replica, and mark its changes for observers.
+    def publish(self, append: LogAppend) -> None:
+        """Apply a durable append to the replica, and mark its changes for observers.
 
         Costs O(changed entities and the observers near them).
         """
         published = self._open_visible().published
         seq_before = published.seq
-        skip = published.record - group.first_record
+        skip = published.record - append.first_record
         changed: dict[Ref, None] = {}
         removed: list[str] = []
         events: list[tuple[Intent, int]] = []
-        for data in group.records[max(0, skip) :]:
+        for data in append.records[max(0, skip) :]:
             records = expanded(decode_record(data))
             changed.update(dict.fromkeys(published.fold(records)))
             for record in records:

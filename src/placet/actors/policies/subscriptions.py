@@ -14,7 +14,7 @@ from placet.schemas.errors import INTERRUPTS
 from placet.schemas.identity import Ref
 from placet.schemas.log.changes import Changes, CollectionChange, EntityChange
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import LogGroup, Record, agents_of, decode_record
+from placet.schemas.log.record import LogAppend, Record, agents_of, decode_record
 
 
 class ExternalChange(NamedTuple):
@@ -119,10 +119,10 @@ class SubscriptionTable:
             if not subscriptions:
                 del self._by_ref[ref]
 
-    def publish(self, group: LogGroup) -> None:
-        """Deliver the changes of a durable group to the subscriptions that they concern."""
-        seq = group.seq_before
-        for data in group.records:
+    def publish(self, append: LogAppend) -> None:
+        """Deliver the changes of a durable append to the subscriptions that they concern."""
+        seq = append.seq_before
+        for data in append.records:
             for record in expanded(decode_record(data)):
                 if self._counting and record.seq > seq:
                     self._advance(record.seq - seq, record.seq, getattr(record, "submitter", None))

@@ -21,7 +21,7 @@ from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 from placet.stores.snapshots.recovery import recover
@@ -121,9 +121,9 @@ class GateSession:
         if not self._records or self._log is None:
             return
         seq, count = self._written
-        group = LogGroup(count, seq, self._kernel.seq, tuple(self._records))
-        self._log.append(group, self._epoch)
-        self._written = (group.seq, count + len(group.records))
+        append = LogAppend(count, seq, self._kernel.seq, tuple(self._records))
+        self._log.append(append, self._epoch)
+        self._written = (append.seq, count + len(append.records))
         self._records.clear()
 
     def seconds_until_due(self) -> float | None:

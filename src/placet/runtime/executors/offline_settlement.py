@@ -17,7 +17,7 @@ from placet.plugins.domains import remake
 from placet.schemas.codec import thaw
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import StoreError, ValidationError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.snapshots.recovery import recover
 from placet.stores.sqlite.file import is_in_use
 
@@ -139,8 +139,8 @@ class _Writer:
             if kind is None and self._is_settled:
                 assert self.kernel is not None, "a world settled them"
                 seq, record = self.kernel.history_end
-                group = LogGroup(record, seq, self.kernel.seq, tuple(self._records))
-                self._log.append(group, self._epoch)
+                append = LogAppend(record, seq, self.kernel.seq, tuple(self._records))
+                self._log.append(append, self._epoch)
         finally:
             self._log.close()
 

@@ -533,7 +533,7 @@ def agents_of(record: Record) -> Sequence[AgentChange]:
             return ()
 
 
-class LogGroup(NamedTuple):
+class LogAppend(NamedTuple):
     """Records that become durable together: of one group of batches, or of several in a row.
 
     Attributes:
@@ -549,7 +549,7 @@ class LogGroup(NamedTuple):
     records: Sequence[bytes]
 
     def follows(self, count: int, seq: int) -> bool:
-        """Return whether the group continues a log of `count` records that ends at `seq`."""
+        """Return whether the append continues a log of `count` records that ends at `seq`."""
         is_next = self.first_record == count and self.seq_before == seq <= self.seq
         return is_next and bool(self.records)
 

@@ -3,7 +3,7 @@
     snapshots  the state after a record, in parts of a few megabytes
 
 An append is one statement and one round trip: it locks the row that holds the epoch, and puts the
-group in only if the epoch is the caller's and the group begins where the log ends. A process that
+append in only if the epoch is the caller's and the append begins where the log ends. A process that
 takes the fence updates the same row, so of the two one waits for the other.
 """
 
@@ -13,7 +13,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from placet.schemas.errors import StoreError
-from placet.stores.log_tables import PAGE_BYTES, PAGE_GROUPS, LogTables
+from placet.stores.log_tables import PAGE_APPENDS, PAGE_BYTES, LogTables
 from placet.stores.rows import Row
 
 LAYOUT_VERSION: Final = 1
@@ -123,11 +123,11 @@ class PostgresTables(LogTables):
         self.require_version_is(versions[0] if len(versions) == 1 else versions, LAYOUT_VERSION)
 
     def page_of(self, connection: Connection[TupleRow], place: int) -> list[Row]:
-        """Return rows of groups from record `place` on, up to `PAGE_GROUPS` or `PAGE_BYTES`.
+        """Return rows of appends from record `place` on, up to `PAGE_APPENDS` or `PAGE_BYTES`.
 
         At least one row, if there is one.
         """
-        cursor = connection.execute(self._page, (place, PAGE_GROUPS, PAGE_BYTES), binary=True)
+        cursor = connection.execute(self._page, (place, PAGE_APPENDS, PAGE_BYTES), binary=True)
         return cast("list[Row]", cursor.fetchall())
 
     def _tables(self, connection: Connection[TupleRow], namespace: TupleRow) -> set[str]:

@@ -1,6 +1,6 @@
 """A log in PostgreSQL, for worlds that outlive the machine they run on.
 
-One row is one group, and one group is one statement in one round trip. Who may write is settled
+One row is one append, and one append is one statement in one round trip. Who may write is settled
 twice: by a lock that lasts as long as its session is alive (`fence.py`), and by the epoch
 that is checked inside the statement that appends. A connection that is lost in a commit leaves a
 question that only the log can answer: nothing is sent again, the world stops, and recovery reads.
@@ -19,7 +19,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.append_rules import (
     require_epoch,
     require_follows,
@@ -94,7 +94,7 @@ class PostgresEventLog(TableEventLog):
         Records appended meanwhile are included.
 
         Of a compacted log, the remaining records are returned, and a reader before the cut gets an
-        error. Holds one page of groups in memory (a megabyte or one group), and no lock between two
+        error. Holds one page in memory (a megabyte or one append), and no lock between two
         records.
 
         Raises:
@@ -130,40 +130,40 @@ class PostgresEventLog(TableEventLog):
         if done.rowcount != 1:
             self._require_unfenced(epoch)
 
-    def _remove(self, before_record: int, epoch: int, groups_max: int) -> bool:
+    def _remove(self, before_record: int, epoch: int, appends_max: int) -> bool:
         """Compact. The server's vacuum makes the space available to later rows."""
         doing = f"compact before record {before_record} of"
         with self._writing(doing, epoch) as connection, connection.transaction():
             connection.execute(self._tables.lock_epoch)
             require_epoch(epoch, latest=self._tables.epoch_of(connection), store=self.url)
-            return self._tables.remove_groups(connection, before_record, groups_max)
+            return self._tables.remove_appends(connection, before_record, appends_max)
 
-    def _write(self, group: LogGroup, epoch: int) -> Tail:
-        first, before = group.first_record, group.seq_before
-        if not group.follows(self._tail.record_count, self._tail.seq):
-            self._refuse(group, epoch)
-        row, tail = row_of(group, self._tail)
+    def _write(self, append: LogAppend, epoch: int) -> Tail:
+        first, before = append.first_record, append.seq_before
+        if not append.follows(self._tail.record_count, self._tail.seq):
+            self._refuse(append, epoch)
+        row, tail = row_of(append, self._tail)
         tables = self._tables
         statement = tables.append_and_tell if self.fence.is_followed else tables.append
         values = (*row, epoch, first, before, first, before)
         with self._writing(f"append record {first} to", epoch) as connection:
             done = connection.execute(statement, values, prepare=True)
         if done.rowcount != 1:
-            self._refuse(group, epoch)
+            self._refuse(append, epoch)
         return tail
 
-    def _refuse(self, group: LogGroup, epoch: int) -> None:
-        """Raise the reason why a group was not taken.
+    def _refuse(self, append: LogAppend, epoch: int) -> None:
+        """Raise the reason why an append was not taken.
 
         Raises:
-            StoreError: Always: the writer is fenced, or the group does not follow.
+            StoreError: Always: the writer is fenced, or the append does not follow.
         """
-        with postgres_faults(f"append record {group.first_record} to", self.url):
+        with postgres_faults(f"append record {append.first_record} to", self.url):
             latest = self._tables.epoch_of(self._session)
             tail = self._tables.tail_of(self._session)
         require_epoch(epoch, latest=latest, store=self.url)
-        require_follows(group, count=tail.record_count, seq=tail.seq, store=self.url)
-        raise damaged(self.url, group.first_record, "is not where the epoch says that it may be")
+        require_follows(append, count=tail.record_count, seq=tail.seq, store=self.url)
+        raise damaged(self.url, append.first_record, "is not where the epoch says that it may be")
 
     @property
     def _session(self) -> Connection[TupleRow]:

@@ -1,6 +1,6 @@
 """Removes the beginning of a log that no process writes, once two snapshots cover it.
 
-First the snapshots are safe, then the groups go, slice by slice: whatever ends this half way leaves
+First the snapshots are safe, then the appends go, slice by slice: an end half way leaves
 a log that opens. A running world does the same by itself (`keeper`).
 """
 
@@ -16,7 +16,7 @@ from placet.stores.snapshots.recovery import listed, trusted_places
 from placet.stores.snapshots.writer import KEPT_MIN, keep_only, take_snapshot
 from placet.stores.sqlite.file import is_in_use, vacuum
 
-_SLICE_GROUPS = 1_024
+_SLICE_APPENDS = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,6 @@ def _cut(log: EventLog, epoch: int, files: SnapshotStore, keep_seqs: int) -> Com
         two = [SnapshotPosition(snapshot.records, snapshot.seq) for snapshot in (older, newest)]
         keep_only(log, files, two, of=listed(log, files))
         cut = older.records - 1
-    while log.compact(cut, epoch, groups_max=_SLICE_GROUPS):
+    while log.compact(cut, epoch, appends_max=_SLICE_APPENDS):
         pass
     return Compaction(newest.seq, before, log.start())

@@ -20,7 +20,7 @@ from placet.schemas.log.snapshot import SnapshotPosition
 from placet.stores.snapshots.recovery import Recovery
 from placet.stores.snapshots.writer import SnapshotProcess, WrittenSnapshot
 
-_SLICE_GROUPS: Final = 64
+_SLICE_APPENDS: Final = 64
 """Removed in one transaction: an append waits for one such slice at most."""
 
 _REST: Final = 4.0
@@ -75,7 +75,7 @@ class SnapshotScheduler:
         counters.watch("log_first_record", lambda: self._first_record)
 
     def note(self, records: int, seq: int) -> None:
-        """Record how many records and seqs the log has now. Called for every group."""
+        """Record how many records and seqs the log has now. Called for every append."""
         self._reached = (records, seq)
         if seq >= self._due.seq or records >= self._due.records:
             if self._thread is None:
@@ -124,7 +124,7 @@ class SnapshotScheduler:
         try:
             while is_more and not self._is_closed.is_set():
                 began = perf_counter()
-                is_more = self._log.compact(before_record, self._epoch, groups_max=_SLICE_GROUPS)
+                is_more = self._log.compact(before_record, self._epoch, appends_max=_SLICE_APPENDS)
                 self._first_record = self._log.start().record
                 self._is_closed.wait(_REST * (perf_counter() - began) if is_more else 0)
         except StoreError as error:

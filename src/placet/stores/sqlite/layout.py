@@ -1,10 +1,10 @@
-"""How a log lies in a SQLite file: the tables, one row for a group, and whose file it is.
+"""How a log lies in a SQLite file: the tables, one row for an append, and whose file it is.
 
 Nothing read from the file is trusted. The chain of hashes (`schemas/log/record.py`) binds every
 record but the last, so each row carries a checksum over all of itself, the end of the log is asked
 of the table and of the index, and the tables must be declared as they were made: a flipped bit in a
 declaration would otherwise turn a long log into an empty one. Where a compacted log begins is
-written down too, so that a group lost at the front is told from one that was removed.
+written down too, so that a lost append at the front differs from a removed one.
 """
 
 import sqlite3
@@ -13,8 +13,8 @@ from contextlib import closing, contextmanager, suppress
 from typing import Final
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
-from placet.stores.log_tables import PAGE_BYTES, PAGE_GROUPS, Connection, LogTables
+from placet.schemas.log.record import LogAppend
+from placet.stores.log_tables import PAGE_APPENDS, PAGE_BYTES, Connection, LogTables
 from placet.stores.rows import Row, Tail, damaged, records_of, row_of
 
 LAYOUT_VERSION: Final = 2
@@ -152,14 +152,14 @@ class SqliteTables(LogTables):
         connection.execute("UPDATE meta SET epoch = epoch + 1")
         return self.epoch_of(connection)
 
-    def insert_group(self, connection: sqlite3.Connection, group: LogGroup, tail: Tail) -> Tail:
-        """Append a group at `tail` and return the new tail; call it inside a transaction."""
-        row, tail = row_of(group, tail)
+    def insert_append(self, connection: sqlite3.Connection, append: LogAppend, tail: Tail) -> Tail:
+        """Insert an append's row at `tail` in a transaction, and return the new tail."""
+        row, tail = row_of(append, tail)
         connection.execute(_INSERT, row)
         return tail
 
     def first_at_seq(self, connection: Connection, seq: int) -> int | None:
-        """Return the first record of the first group that reached a seq; None if none has.
+        """Return the first record of the first append that reached a seq; None if none has.
 
         O(log n).
 
@@ -170,9 +170,9 @@ class SqliteTables(LogTables):
         if place is None:
             self._require_end(connection)
             return None
-        for group in self._rows(connection, place, groups_max=1):
-            records_of(group, place, self.store)
-            _, _, seq_before, reached_seq, *_ = group
+        for append in self._rows(connection, place, appends_max=1):
+            records_of(append, place, self.store)
+            _, _, seq_before, reached_seq, *_ = append
             if reached_seq >= seq and (
                 seq_before < seq or place == self.start_of(connection).record
             ):
@@ -180,13 +180,13 @@ class SqliteTables(LogTables):
         raise damaged(self.store, place, "is not where the index has it")
 
     def read_page(self, connection: sqlite3.Connection, place: int) -> list[Row]:
-        """Return rows of groups from record `place` on, up to `PAGE_GROUPS` or `PAGE_BYTES`.
+        """Return rows of appends from record `place` on, up to `PAGE_APPENDS` or `PAGE_BYTES`.
 
         Returns:
             Rows in order; none at the end of the log.
 
         Raises:
-            StoreError: A group is lost: the index has a later end than the table.
+            StoreError: An append is lost: the index has a later end than the table.
         """
         rows = self._rows(connection, place)
         if rows or self._require_end(connection) < place:
@@ -197,27 +197,28 @@ class SqliteTables(LogTables):
         return rows
 
     def _require_end(self, connection: Connection) -> int:
-        """Return the first record of the last group, -1 in an empty log. O(log n).
+        """Return the first record of the last append, -1 in an empty log. O(log n).
 
         Raises:
-            StoreError: The table and the index contradict each other: a group is lost.
+            StoreError: The table and the index contradict each other: an append is lost.
         """
         by_table, by_index = connection.execute(_TWO_ENDS).fetchone()
         if by_table != by_index:
             raise StoreError(
-                f"{self.store} is damaged: the last group begins at record {by_table} by its table "
-                f"and at {by_index} by its index; restore the file from a copy",
+                f"{self.store} is damaged: the last append begins at record "
+                f"{by_table} by its table and at {by_index} by its index; restore the file from a "
+                "copy",
                 store=self.store,
             )
         return -1 if by_table is None else by_table
 
     def _rows(
-        self, connection: Connection, place: int, *, groups_max: int = PAGE_GROUPS
+        self, connection: Connection, place: int, *, appends_max: int = PAGE_APPENDS
     ) -> list[Row]:
         rows: list[Row] = []
         size_bytes = 0
         # Closing the cursor ends the read transaction: a slow caller holds nothing.
-        with closing(connection.execute(_PAGE, (place, groups_max))) as cursor:
+        with closing(connection.execute(_PAGE, (place, appends_max))) as cursor:
             for row in cursor:
                 rows.append(row)
                 size_bytes += len(row[-1]) if isinstance(row[-1], bytes) else 0

@@ -1,10 +1,10 @@
 """A log in one SQLite file: the embedded default.
 
-One row is one group, because a durable commit costs the same whatever its size. The fence and the
+One row is one append, because a durable commit costs the same whatever its size. The fence and the
 end of the log are checked inside the transaction that appends, so a writer that was paused for an
-hour cannot insert a group. Readers have separate connections, and hold no lock between two records.
-They never create or change a file, except for SQLite's own recovery after a process was killed
-while it opened, closed or shrank the log.
+hour cannot insert an append. Readers have separate connections, and hold no lock between two
+records. They never create or change a file, except for SQLite's recovery after a process was
+killed while it opened, closed or shrank the log.
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ from typing import Final
 from weakref import finalize
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.append_rules import (
     NoWorldError,
     in_use,
@@ -47,7 +47,7 @@ class SqliteEventLog(TableEventLog):
 
     Attributes:
         durability: `full` survives a power loss; `normal` survives a crash of the process, and may
-            lose the last groups with the power; `off` leaves even their order to the system.
+            lose the last appends with the power; `off` leaves even their order to the system.
         file: Absolute path of the file, with links resolved when the handle was created.
     """
 
@@ -78,8 +78,8 @@ class SqliteEventLog(TableEventLog):
         _, mark, options = self.url.partition("?")
         return f"sqlite:///{quoted(self.file)}{mark}{options}"
 
-    def begin(self, group: LogGroup, epoch: int) -> None:
-        """Append the first group of a log that starts at a later record than 0.
+    def begin(self, append: LogAppend, epoch: int) -> None:
+        """Write the first append of a log that starts at a later record than 0.
 
         The earlier records are in a snapshot.
 
@@ -88,18 +88,18 @@ class SqliteEventLog(TableEventLog):
         """
         with self._lock:
             self._require_writer(epoch)
-            doing = f"begin at record {group.first_record}"
+            doing = f"begin at record {append.first_record}"
             with self._transaction(doing, epoch) as connection:
                 empty = self._tables.tail_of(connection)
                 require_follows(
-                    group._replace(first_record=0, seq_before=0),
+                    append._replace(first_record=0, seq_before=0),
                     count=empty.record_count,
                     seq=empty.seq,
                     store=self.url,
                 )
-                self._tables.begin_at(connection, group.first_record)
-                start = Tail(group.first_record, group.seq_before, 0)
-                self._tail = self._tables.insert_group(connection, group, start)
+                self._tables.begin_at(connection, append.first_record)
+                start = Tail(append.first_record, append.seq_before, 0)
+                self._tail = self._tables.insert_append(connection, append, start)
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield `(ordinal, record)` pairs in order, from ordinal `from_record` on.
@@ -107,7 +107,7 @@ class SqliteEventLog(TableEventLog):
         Records appended meanwhile are included.
 
         Of a compacted log, the remaining records are returned, and a reader before the cut gets an
-        error. Holds one page of groups in memory (a megabyte or one group), and no lock between two
+        error. Holds one page in memory (a megabyte or one append), and no lock between two
         records.
 
         Raises:
@@ -147,22 +147,22 @@ class SqliteEventLog(TableEventLog):
             if self._failure is None:
                 leave_wal(connection)
 
-    def _write(self, group: LogGroup, epoch: int) -> Tail:
-        doing = f"append record {group.first_record} to"
+    def _write(self, append: LogAppend, epoch: int) -> Tail:
+        doing = f"append record {append.first_record} to"
         with self._ending_heartbeat(), self._transaction(doing, epoch) as connection:
             tail = self._tables.tail_of(connection)
-            require_follows(group, count=tail.record_count, seq=tail.seq, store=self.url)
-            return self._tables.insert_group(connection, group, tail)
+            require_follows(append, count=tail.record_count, seq=tail.seq, store=self.url)
+            return self._tables.insert_append(connection, append, tail)
 
     def _write_check(self, epoch: int) -> None:
         with self._ending_heartbeat(), self._transaction("write", epoch) as connection:
             write_check(connection)
 
-    def _remove(self, before_record: int, epoch: int, groups_max: int) -> bool:
+    def _remove(self, before_record: int, epoch: int, appends_max: int) -> bool:
         """Compact. The file does not shrink, later rows take the space; `vacuum` shrinks it."""
         doing = f"compact before record {before_record} of"
         with self._transaction(doing, epoch) as connection:
-            return self._tables.remove_groups(connection, before_record, groups_max)
+            return self._tables.remove_appends(connection, before_record, appends_max)
 
     @contextmanager
     def _transaction(self, doing: str, epoch: int) -> Iterator[sqlite3.Connection]:
@@ -252,8 +252,8 @@ class SqliteEventLog(TableEventLog):
         if damage is not None:
             raise StoreError(
                 f"{self.url} is damaged: byte {damage.offset} of its -wal file: {damage.what}. "
-                "The groups from there on cannot be read; restore both files from a copy, or give "
-                "those groups up by opening it with ?synchronous=normal",
+                "The appends from there on cannot be read; restore both files from a copy, or give "
+                "those appends up by opening it with ?synchronous=normal",
                 store=self.url,
             )
         self._is_wal_sound = True

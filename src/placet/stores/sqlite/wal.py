@@ -1,8 +1,8 @@
 """Detects a damaged `-wal` file, as opposed to a torn last write, before SQLite reads it.
 
-A SQLite log that was not closed has its latest groups in the `-wal`. SQLite believes that file up
+A SQLite log that was not closed has its latest appends in the `-wal`. SQLite believes that file up
 to the first frame whose checksum fails, and forgets the rest without a word: rightly so for the
-transaction that a crash cut short, but a flipped bit in the middle would take acknowledged groups
+transaction that a crash cut short, but a flipped bit in the middle would take acknowledged appends
 with it. So we look for what SQLite will not read: a frame that is sound, beyond the one that is
 not, in a later transaction. With `synchronous=full` that later one was begun when the earlier was
 safe on the disk, so it cannot have been torn: it was damaged since.

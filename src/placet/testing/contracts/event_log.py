@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placet.stores import EventLog, FencedError, InUseError, LogGroup, LogStart, StoreError
+from placet.stores import EventLog, FencedError, InUseError, LogAppend, LogStart, StoreError
 
 RECORDS = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=6), max_size=8)
 
@@ -27,16 +27,16 @@ RECORDS = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=6), max
 _INHERITED = [HealthCheck.differing_executors, HealthCheck.too_slow]
 
 
-def group_after(log: EventLog, *records: bytes, seq_step: int = 1) -> LogGroup:
-    """Build the next group of a log in which each record takes `seq_step` seqs."""
+def append_after(log: EventLog, *records: bytes, seq_step: int = 1) -> LogAppend:
+    """Build the next append of a log in which each record takes `seq_step` seqs."""
     first = log.count()
     before = first * seq_step
-    return LogGroup(first, before, before + len(records) * seq_step, records)
+    return LogAppend(first, before, before + len(records) * seq_step, records)
 
 
 def append(log: EventLog, epoch: int, *records: bytes) -> None:
-    """Append a group of records, each of one seq."""
-    log.append(group_after(log, *records), epoch)
+    """Append records together, each of one seq."""
+    log.append(append_after(log, *records), epoch)
 
 
 def records_of(log: EventLog, from_record: int = 0) -> list[bytes]:
@@ -130,17 +130,17 @@ class EventLogContract:
 
     def test_a_seq_is_found_in_the_group_that_reached_it(self, log: EventLog) -> None:
         epoch = log.open()
-        log.append(LogGroup(0, 0, 0, [b"header"]), epoch)
-        log.append(LogGroup(1, 0, 5, [b"five", b"seqs"]), epoch)
-        log.append(LogGroup(3, 5, 5, [b"a refusal takes no seq"]), epoch)
-        log.append(LogGroup(4, 5, 6, [b"one"]), epoch)
+        log.append(LogAppend(0, 0, 0, [b"header"]), epoch)
+        log.append(LogAppend(1, 0, 5, [b"five", b"seqs"]), epoch)
+        log.append(LogAppend(3, 5, 5, [b"a refusal takes no seq"]), epoch)
+        log.append(LogAppend(4, 5, 6, [b"one"]), epoch)
         assert [log.find_seq(seq) for seq in range(8)] == [0, 1, 1, 1, 1, 1, 4, 5]
         assert log.find_seq(10**30) == log.count()  # what a person types is bounded by nothing
 
     def test_the_records_of_a_group_are_copied(self, log: EventLog) -> None:
         epoch = log.open()
         records = [b"a"]
-        log.append(LogGroup(0, 0, 1, records), epoch)
+        log.append(LogAppend(0, 0, 1, records), epoch)
         records.append(b"b")
         assert records_of(log) == [b"a"]
 
@@ -188,7 +188,7 @@ class EventLogContract:
         append(writer, new, b"a")
         writer.close()
         with pytest.raises(StoreError):
-            zombie.append(LogGroup(1, 1, 2, [b"zombie"]), old)
+            zombie.append(LogAppend(1, 1, 2, [b"zombie"]), old)
         assert records_of(store.handle()) == [b"a"]
 
     def test_a_log_that_is_written_is_refused_unless_it_is_taken_over(
@@ -204,7 +204,7 @@ class EventLogContract:
                 heir.open()
         append(heir, heir.open(take_over=True), b"b")
         with pytest.raises(FencedError, match=r"epoch 1.*latest is 2"):
-            writer.append(LogGroup(1, 1, 2, [b"late"]), old)
+            writer.append(LogAppend(1, 1, 2, [b"late"]), old)
         assert records_of(heir) == [b"a", b"b"]
 
     def test_a_check_that_it_can_be_written_changes_no_record(self, store: LogHandles) -> None:
@@ -231,7 +231,7 @@ class EventLogContract:
             log.check_writable(1)
         epoch = log.open()
         with pytest.raises(StoreError):
-            log.append(LogGroup(7, 7, 8, [b"lost"]), epoch)
+            log.append(LogAppend(7, 7, 8, [b"lost"]), epoch)
         with pytest.raises(StoreError, match="earlier append failed"):
             log.check_writable(epoch)
 
@@ -242,22 +242,24 @@ class EventLogContract:
         append(log, epoch, b"a")
 
     @pytest.mark.parametrize(
-        "group",
+        "unfit",
         [
-            LogGroup(2, 1, 2, [b"b"]),
-            LogGroup(0, 1, 2, [b"b"]),
-            LogGroup(1, 0, 2, [b"b"]),
-            LogGroup(1, 2, 3, [b"b"]),
-            LogGroup(1, 1, 0, [b"b"]),
-            LogGroup(1, 1, 1, []),
+            LogAppend(2, 1, 2, [b"b"]),
+            LogAppend(0, 1, 2, [b"b"]),
+            LogAppend(1, 0, 2, [b"b"]),
+            LogAppend(1, 2, 3, [b"b"]),
+            LogAppend(1, 1, 0, [b"b"]),
+            LogAppend(1, 1, 1, []),
         ],
         ids=["gap", "overlap", "seq overlap", "seq gap", "seq backwards", "empty"],
     )
-    def test_a_group_that_does_not_follow_is_refused(self, log: EventLog, group: LogGroup) -> None:
+    def test_an_append_that_does_not_follow_is_refused(
+        self, log: EventLog, unfit: LogAppend
+    ) -> None:
         epoch = log.open()
         append(log, epoch, b"a")
         with pytest.raises(StoreError, match="cannot append"):
-            log.append(group, epoch)
+            log.append(unfit, epoch)
         assert (log.count(), records_of(log)) == (1, [b"a"])
 
     def test_nothing_follows_a_failed_append_until_the_log_is_opened_again(
@@ -265,7 +267,7 @@ class EventLogContract:
     ) -> None:
         epoch = log.open()
         with pytest.raises(StoreError):
-            log.append(LogGroup(7, 7, 8, [b"lost"]), epoch)
+            log.append(LogAppend(7, 7, 8, [b"lost"]), epoch)
         with pytest.raises(StoreError, match=r"earlier append failed.*record 7"):
             append(log, epoch, b"a")
         assert records_of(log) == []
@@ -274,11 +276,11 @@ class EventLogContract:
 
     def test_a_handle_that_is_not_open_cannot_append(self, log: EventLog) -> None:
         with pytest.raises(StoreError, match="not open"):
-            log.append(LogGroup(0, 0, 1, [b"a"]), 1)
+            log.append(LogAppend(0, 0, 1, [b"a"]), 1)
         epoch = log.open()
         log.close()
         with pytest.raises(StoreError, match="not open"):
-            log.append(LogGroup(0, 0, 1, [b"a"]), epoch)
+            log.append(LogAppend(0, 0, 1, [b"a"]), epoch)
 
     def test_closing_twice_is_harmless_and_the_log_stays_readable(self, log: EventLog) -> None:
         log.close()
@@ -372,7 +374,7 @@ class CompactionContract(EventLogContract):
     def test_a_log_starts_at_its_first_record_until_it_is_compacted(self, log: EventLog) -> None:
         epoch = log.open()
         assert log.start() == LogStart(0, 0)
-        assert log.compact(5, epoch, groups_max=9) is False
+        assert log.compact(5, epoch, appends_max=9) is False
         append(log, epoch, b"a", b"b")
         assert log.start() == LogStart(0, 0)
 
@@ -383,7 +385,7 @@ class CompactionContract(EventLogContract):
         epoch = log.open()
         for record in range(0, 10, 2):
             append(log, epoch, b"%d" % record, b"%d" % (record + 1))
-        assert log.compact(5, epoch, groups_max=9) is False
+        assert log.compact(5, epoch, appends_max=9) is False
         for one in (log, store.handle()):
             assert one.start() == LogStart(4, 4)
             assert list(one.read()) == [(n, b"%d" % n) for n in range(4, 10)]
@@ -396,7 +398,7 @@ class CompactionContract(EventLogContract):
         epoch = log.open()
         append(log, epoch, b"a")
         append(log, epoch, b"b")
-        log.compact(1, epoch, groups_max=9)
+        log.compact(1, epoch, appends_max=9)
         append(log, epoch, b"c")
         log.close()
         again = store.handle()
@@ -408,7 +410,7 @@ class CompactionContract(EventLogContract):
         append(log, epoch, b"a")
         append(log, epoch, b"b", b"c")
         for before in (3, 99):
-            assert log.compact(before, epoch, groups_max=9) is False
+            assert log.compact(before, epoch, appends_max=9) is False
             assert list(log.read()) == [(1, b"b"), (2, b"c")]
 
     def test_a_slice_removes_a_bounded_number_and_reports_whether_more_remain(
@@ -417,11 +419,11 @@ class CompactionContract(EventLogContract):
         epoch = log.open()
         for number in range(6):
             append(log, epoch, b"%d" % number)
-        assert log.compact(5, epoch, groups_max=2) is True
+        assert log.compact(5, epoch, appends_max=2) is True
         assert log.start() == LogStart(2, 2)
-        assert log.compact(5, epoch, groups_max=2) is True
-        assert log.compact(5, epoch, groups_max=2) is False
-        assert log.compact(5, epoch, groups_max=2) is False
+        assert log.compact(5, epoch, appends_max=2) is True
+        assert log.compact(5, epoch, appends_max=2) is False
+        assert log.compact(5, epoch, appends_max=2) is False
         assert log.start() == LogStart(5, 5)
 
     def test_only_the_writer_may_compact(self, store: LogHandles) -> None:
@@ -432,10 +434,10 @@ class CompactionContract(EventLogContract):
         store.lose(zombie)
         new = writer.open()
         with pytest.raises(StoreError, match="fenced"):
-            zombie.compact(1, old, groups_max=9)
+            zombie.compact(1, old, appends_max=9)
         writer.close()
         with pytest.raises(StoreError, match="not open"):
-            writer.compact(1, new, groups_max=9)
+            writer.compact(1, new, appends_max=9)
         assert records_of(store.handle()) == [b"a", b"b"]
 
     def test_a_reader_beyond_the_cut_is_not_disturbed(self, store: LogHandles) -> None:
@@ -445,7 +447,7 @@ class CompactionContract(EventLogContract):
             append(writer, epoch, b"%d" % number)
         reading = reader.read(3)
         assert next(reading) == (3, b"3")
-        writer.compact(3, epoch, groups_max=9)
+        writer.compact(3, epoch, appends_max=9)
         append(writer, epoch, b"5")
         assert list(reading) == [(4, b"4"), (5, b"5")]
 
@@ -457,7 +459,7 @@ class CompactionContract(EventLogContract):
             append(writer, epoch, b"%d" % number)
         reading = reader.read()
         assert next(reading) == (0, b"0")
-        writer.compact(999, epoch, groups_max=1_000)
+        writer.compact(999, epoch, appends_max=1_000)
         with pytest.raises(StoreError, match=r"compacted meanwhile and now begins at record 999"):
             list(reading)
         assert records_of(reader) == [b"999"]
@@ -481,7 +483,7 @@ class CompactionContract(EventLogContract):
             firsts.append(log.count())
         flat = list(enumerate(record for group in groups for record in group))
         for cut in cuts:
-            log.compact(cut, epoch, groups_max=99)
+            log.compact(cut, epoch, appends_max=99)
         start = max((f for f in firsts[:-1] if f <= max(cuts, default=0)), default=0)
         assert log.start() == LogStart(start, start)
         store.close()

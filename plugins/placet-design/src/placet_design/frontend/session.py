@@ -21,7 +21,7 @@ from placet.runtime.clock import RealtimeClock
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import LogAppend
 from placet.stores.append_rules import NoWorldError
 from placet.stores.snapshots.recovery import Recovery, recover
 from placet.stores.url import open_event_log
@@ -222,7 +222,7 @@ class DesignSession:
         epoch = self._log.open() if self._epoch is None else self._epoch
         kernel = self.manager.kernel
         seq, count = kernel.history_end
-        self._log.append(LogGroup(count, seq, kernel.seq, tuple(records)), epoch)
+        self._log.append(LogAppend(count, seq, kernel.seq, tuple(records)), epoch)
 
     def _close(self) -> None:
         if self._log is not None:
