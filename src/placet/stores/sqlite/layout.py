@@ -206,8 +206,7 @@ class SqliteTables(LogTables):
         if by_table != by_index:
             raise StoreError(
                 f"{self.store} is damaged: the last append begins at record "
-                f"{by_table} by its table and at {by_index} by its index; restore the file from a "
-                "copy",
+                f"{by_table} by its table and at {by_index} by its index; restore it from a copy",
                 store=self.store,
             )
         return -1 if by_table is None else by_table

@@ -253,9 +253,7 @@ class EventLogContract:
         ],
         ids=["gap", "overlap", "seq overlap", "seq gap", "seq backwards", "empty"],
     )
-    def test_an_append_that_does_not_follow_is_refused(
-        self, log: EventLog, unfit: LogAppend
-    ) -> None:
+    def test_an_append_must_follow(self, log: EventLog, unfit: LogAppend) -> None:
         epoch = log.open()
         append(log, epoch, b"a")
         with pytest.raises(StoreError, match="cannot append"):
