@@ -72,6 +72,6 @@ def test_ctrl_c_keeps_what_is_finished(placet):
         process.send_signal(signal.SIGINT)
         outcome = process.end()
     assert outcome.code == 130
-    assert "what is finished is kept in study" in outcome.err
+    assert "finished runs are kept in study" in outcome.err
     assert "Traceback" not in outcome.err
     assert 0 < len(Results.load(study)) < 4000

@@ -419,7 +419,7 @@ def test_over_http_the_bodies_of_a_caller_are_bounded_together(tmp_path):
         (("--http", "8001"), 2, "--http takes HOST:PORT"),
         (("--http", "0.0.0.0:1"), 1, "can be reached from other machines"),
         (("--mode", "wild"), 2, "unknown mode"),
-        (("--person", "mcp"), 2, "who proposes does not confirm"),
+        (("--person", "mcp"), 2, "the proposer does not confirm"),
         (
             ("--agent", "session.recorder"),
             2,

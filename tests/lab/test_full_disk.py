@@ -76,7 +76,7 @@ def test_a_log_without_room_ends_the_sweep_and_keeps_the_finished_runs(tmp_path)
         )
 
     sweep(tmp_path / "study", [1, 2])
-    with full_disk(16_384), pytest.raises(LabError, match="What is finished is kept"):
+    with full_disk(16_384), pytest.raises(LabError, match="Finished runs are kept"):
         sweep(tmp_path / "study", [1, 2, 3])
     assert Results.load(tmp_path / "study").column("seed") == [1, 2]
     results = sweep(tmp_path / "study", [1, 2, 3])

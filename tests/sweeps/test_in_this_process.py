@@ -79,7 +79,7 @@ def test_seeds_are_run_as_given_or_refused():
     results = run_scenarios(scenarios, outcome=agents_left, jobs=1)
     assert results.column("seed") == [5, 3, 4]
     for more in ({"seeds": [1, 2]}, {"replications": 2}):
-        with pytest.raises(LabError, match=r"have the seeds 5, 3 \.\.\. of their own"):
+        with pytest.raises(LabError, match=r"have the seeds 5, 3 \.\.\., which"):
             run_scenarios(scenarios, **more)
     given: list[Any] = [[1, 2, 1], [1, True], [1.0]]
     for seeds in given:

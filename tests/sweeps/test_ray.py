@@ -152,7 +152,7 @@ def test_a_killed_driver_repeats_no_run_that_it_recorded(nodes):
 def test_ctrl_c_keeps_what_is_finished(nodes):
     done = nodes("interrupted")
     assert done["first"]["code"] == 130, done["first"]
-    assert "what is finished is kept in study" in done["first"]["error"]
+    assert "finished runs are kept in study" in done["first"]["error"]
     assert done["first"]["recorded"] >= 60
     assert done["second"]["code"] == 0
     require_whole(done["second"], 160)

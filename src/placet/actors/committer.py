@@ -262,7 +262,7 @@ class Committer:
                 write = partial(self._log.append, append, self._epoch)
                 await to_thread.run_sync(write, limiter=self._limiter)
             except BaseException as error:
-                # A disk fault, a bug or a cancellation: in each case it is unknown what is durable.
+                # A disk fault, a bug or a cancellation: each leaves the durable position unknown.
                 self.fail(_store_error(error, self._log.url))
                 for output in outputs:
                     _fail(output, self.failure)
@@ -274,7 +274,7 @@ class Committer:
             self._release(output)
 
     def _release(self, output: CycleOutput) -> None:
-        # The durable position moves before any answer is set: whoever reads on an answer must find
+        # The durable position moves before any answer is set: a read after an answer must find
         # its append below `durable_seq`. Subscribers come last, so a verdict never waits for them.
         append = output.append
         if append is not None:

@@ -50,7 +50,7 @@ class Watch:
         self._run = run
         command = [sys.executable, "-P", "-m", "placet", "play", self._store, "--json", "--control"]
         command += [f"--domain={name}" for name in self._domains]
-        # In a session of its own: Ctrl-C is for the run, whose end ends the player.
+        # In another session: Ctrl-C stops the run, whose end ends the player.
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
             command, stdin=pipe, stdout=pipe, text=True, start_new_session=True

@@ -20,7 +20,7 @@ ModeOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="MODE",
-        help=f"What the agent may do without confirmation: {', '.join(MODES)}. Default: the mode "
+        help=f"Confirmation of the agent's actions: {', '.join(MODES)}. Default: the mode "
         "of the latest turn; assisted in a new conversation.",
     ),
 ]

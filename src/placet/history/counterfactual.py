@@ -273,7 +273,7 @@ class CounterfactualReplay:
             if canonical(recorded[1:]) == canonical(made[1:]):
                 self._effect_keys[recorded[0], k] = (made[0], k)
 
-    # what is no batch
+    # records that are no batch
 
     def _live_settled(self, record: Settled) -> None:
         key = self._effect_keys.get((record.effect_seq, record.effect_index))

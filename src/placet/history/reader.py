@@ -113,7 +113,7 @@ def check_integrity(
         StoreError: There is no log to check, or no snapshot at the start of a compacted one; or the
             log was compacted beyond the checked position, which is no fault of the log.
     """
-    log.count()  # what is no log at all is an error, and not a log that does not hold
+    log.count()  # a file that is no log is an error, and no finding
     warnings: list[str] = []
     trusted = _snapshots(log, warnings)
     start = log.start()

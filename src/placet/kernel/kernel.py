@@ -748,7 +748,7 @@ class Kernel:
         by_place: list[Verdict] = [*checked, None]  # type: ignore[list-item]  # replaced
         for place, verdict in zip(map(places.__getitem__, order), verdicts, strict=True):
             by_place[place] = verdict
-        by_place.pop()  # of the batches that are due: nobody waits for it
+        by_place.pop()  # of the batches that are due: no submitter waits
         return by_place
 
     def _check_all(self, batches: Sequence[object], submitter: str) -> list[AnyBatch | Verdict]:

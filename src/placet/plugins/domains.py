@@ -30,11 +30,11 @@ _IMPORTING: Final = (
 NO_SETTINGS: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
-class DomainNotFound(PlacetError, LookupError):  # noqa: N818  # what it says
+class DomainNotFound(PlacetError, LookupError):  # noqa: N818  # the name states the fault
     """The error of a domain name that is unknown, or whose module cannot be imported."""
 
 
-class DomainNotRemade(PlacetError):  # noqa: N818  # what it says
+class DomainNotRemade(PlacetError):  # noqa: N818  # the name states the fault
     """The error of a log from which its domain cannot be recreated."""
 
 
@@ -49,7 +49,7 @@ def make_domain(
         settings: Its keywords.
 
     Raises:
-        DomainError: Its code raised, or what it made is no domain.
+        DomainError: Its code raised, or returned no domain.
         TypeError, ValueError: It does not take the settings.
     """
     try:
@@ -174,7 +174,7 @@ def _given(spec: str, rules: Rules) -> Domain:
 
 
 def _remade(name: str, rules: Rules) -> Domain:
-    # A log may be a stranger's. A name in it chooses among what is installed here; by
+    # A log may be a stranger's. A name in it selects an installed domain; by
     # `module:attribute` it could import any module and call any function with any arguments.
     if not name.isidentifier():
         raise DomainNotRemade(
@@ -215,7 +215,7 @@ def import_from_here(module_name: str) -> ModuleType:
     """
     try:
         here = str(Path.cwd())
-    except FileNotFoundError:  # the folder was removed; what is imported already still is
+    except FileNotFoundError:  # the folder was removed; imported modules stay usable
         here = ""
     added = bool(here) and here not in sys.path
     if added:

@@ -34,7 +34,7 @@ EXECUTORS: Final = "placet.executors"
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class PluginBroken(PlacetError):  # noqa: N818  # what it says
+class PluginBroken(PlacetError):  # noqa: N818  # the name states the fault
     """The error of a plug-in object that cannot be loaded."""
 
 

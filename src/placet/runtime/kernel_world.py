@@ -100,7 +100,7 @@ class KernelWorld:
             ValueError: `dt` is negative or not finite.
         """
         self._require_writable()
-        self.flush()  # what is not written yet is no part of the step
+        self.flush()  # the step excludes earlier records
         try:
             verdicts = whole_step(self.kernel, dt, batches)
         except BaseException as error:
@@ -125,7 +125,7 @@ class KernelWorld:
         if not self._records:
             return
         append = LogAppend(self._count, self._seq, self.kernel.seq, tuple(self._records))
-        # Failed until proven durable: so is what an interrupt leaves half done.
+        # Failed until proven durable, because an interrupt may end the append half way.
         self._failure = StoreError(
             f"writing to {self.log.url} failed, and it is unknown whether the last step is "
             "durable; open the log again",

@@ -166,7 +166,7 @@ class WorldRuntime:
             await self._anchors.append()
             self.supervisor.start("anchors", self._anchors.run, _ignore)
         if self._follower is not None:
-            await self.actor.pause()  # the writer decides what is scheduled
+            await self.actor.pause()  # the writer decides the scheduled batches
             follow = partial(self._follower.run, self._on_followed)
             self.supervisor.start("follower", follow, self._on_escalation, restarts=False)
         if self.time.participants is not None:
@@ -251,7 +251,7 @@ class WorldRuntime:
         """
         try:
             await self.actor.operate(lambda k: self.actor.change_agent(k, agent_id, change))
-        finally:  # it may be done though nobody waits for that any more
+        finally:  # the change may be done although its caller was canceled
             self.policy_supervisor.sync(agent_id)
 
     @cached_property

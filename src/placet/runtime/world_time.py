@@ -83,7 +83,7 @@ class WorldTime:
             participants.note_post(reply, submitter)
             return reply
 
-        # Put before what there is, so that no other world asks whether it is one of these.
+        # An attribute of this actor hides the method, so other worlds need no check.
         actor.post_batch = noted
         return NextEvent(
             kernel,

@@ -396,7 +396,7 @@ def _scenario_error(source: str, detail: ErrorDetails) -> ScenarioError:
         )
     if detail["type"] in {"missing", "missing_argument"}:
         return ScenarioError(source, key, "is missing; add it to the file")
-    if detail["type"] == "value_error":  # of our own: it names the value, where there is one
+    if detail["type"] == "value_error":  # raised by placet: it names the value
         return ScenarioError(source, key, str(detail["ctx"]["error"]))
     message = _IN_TOML.get(detail["type"], detail["msg"])
     message = message[:1].lower() + message[1:]

@@ -164,7 +164,7 @@ class _Copier:
         return copied if len(copied) < 2 else dict(sorted(copied.items()))  # noqa: PLR2004  # one is
 
     def _text(self, value: str) -> str:
-        text = str.__str__(value)  # a subclass may have a __str__ of its own
+        text = str.__str__(value)  # a subclass may override __str__
         self._spend(1 + str.__len__(value))
         if not text.isascii():
             try:

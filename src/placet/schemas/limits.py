@@ -33,7 +33,7 @@ KIB_WORK: Final = 3
 AGENT_CHANGE_WORK: Final = 30
 """Units of one agent that a rule registers or removes, beside the writes of the domains' hooks."""
 
-# Reads over HTTP are counted in the same units, by what they look at and what they send.
+# Reads over HTTP are counted in the same units, by entities read and bytes sent.
 READ_WORK: Final = 100
 """Units of a request that reads, whatever it reads."""
 

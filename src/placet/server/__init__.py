@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from placet.server.config import ServeConfig
 
 
-class ExtraMissing(PlacetError, ImportError):  # noqa: N818  # what it says
+class ExtraMissing(PlacetError, ImportError):  # noqa: N818  # the name states the fault
     """The error of a server whose optional packages (extra `serve`) are not installed."""
 
 

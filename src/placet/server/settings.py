@@ -324,7 +324,7 @@ def _value(key: str, text: str) -> Json:
     except DocumentTooLarge as error:
         raise SettingsError(f"{key}: {error}") from None
     except DocumentError:
-        return text  # what is wrong with it is told by who checks it
+        return text  # the check of the settings names the fault
 
 
 def _is_key(key: str) -> bool:
@@ -423,7 +423,7 @@ def _typed(key: str, of: Any, given: Given) -> Any:  # noqa: ANN401  # of a type
         raise SettingsError(
             f"{given.source}: {where}: {first['msg']}, got {given.value!r}"
         ) from error
-    return value  # as it came: a quota's burst is an int, and one of its two types says float
+    return value  # not converted: an int burst stays an int
 
 
 def _is_kinds(key: str, value: Json) -> bool:

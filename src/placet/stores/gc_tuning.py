@@ -33,8 +33,8 @@ def tuned_gc() -> Iterator[None]:
     Objects that the host program froze stay frozen. Costs no collection.
     """
     before = gc.get_threshold()
-    # `gc.unfreeze` thaws every frozen object of the process, so this freezes only where nobody
-    # else did. Garbage frozen here is collectable again after the block: no collection is needed.
+    # `gc.unfreeze` thaws every frozen object of the process, so this freezes only where no
+    # other code did. Garbage frozen here is collectable after the block: no collection is needed.
     is_frozen_here = gc.get_freeze_count() == 0
     if is_frozen_here:
         gc.freeze()

@@ -184,7 +184,7 @@ class PackedSnapshots:
     def _found(self) -> dict[SnapshotPosition, Snapshot]:
         try:
             snapshots = [decode_snapshot(data) for data in self._log.pack.snapshots]
-        except ValueError as error:  # whoever wrote the pack gave it a sound checksum all the same
+        except ValueError as error:  # the pack's checksum is sound, its content is not
             raise OSError(f"a snapshot in the pack cannot be read: {error}") from error
         return {
             SnapshotPosition(snapshot.records, snapshot.seq): snapshot for snapshot in snapshots

@@ -111,7 +111,7 @@ def damaged(store: str, place: int, how: str) -> StoreError:
         how: Description of the damage, which continues "the append at record N".
     """
     return StoreError(
-        f"{store} is damaged: the append at record {place} {how}. What comes before it is sound; "
+        f"{store} is damaged: the append at record {place} {how}. The records before it are sound; "
         "restore the file from a copy",
         store=store,
     )

@@ -146,8 +146,8 @@ class SweepLoop:
                 (self._suspects if is_suspect else self._waiting).appendleft(task)
         if self._fruitless >= _FRUITLESS_MAX:
             raise LabError(
-                f"{_FRUITLESS_MAX} pools of workers ended before any run began ({broken}); what is "
-                "finished is kept. Does the calling script call this only under "
+                f"{_FRUITLESS_MAX} pools of workers ended before any run began ({broken}); "
+                "finished runs are kept. Does the calling script call this only under "
                 '`if __name__ == "__main__":`, and does the initializer of the executor work? '
                 "The workers' messages are above"
             )
@@ -233,7 +233,7 @@ class _PoolPass:
             try:
                 future = self._executor.submit(run_task, self._tasks[0])
             except ExecutorUnfit as error:
-                raise LabError(f"{error}; what is finished is kept") from error
+                raise LabError(f"{error}; finished runs are kept") from error
             except BrokenExecutor as error:
                 return error
             self._submitted[future] = self._tasks.popleft()
@@ -250,7 +250,7 @@ class _PoolPass:
         try:
             row = future.result()
         except ExecutorUnfit as error:
-            raise LabError(f"{error}; what is finished is kept") from error
+            raise LabError(f"{error}; finished runs are kept") from error
         except WorkerDied:
             self.blamed.append(task)
         except RunLost:
@@ -262,14 +262,14 @@ class _PoolPass:
         except (BrokenExecutor, CancelledError) as error:
             return error
         except StoreError as error:
-            raise LabError(f"{error}. What is finished is kept; then run the same again") from error
+            raise LabError(f"{error}. Finished runs are kept; then start it again") from error
         except PlacetError:
             raise
         except Exception as error:
             trace = f"\n{error.trace}" if isinstance(error, CallFailed) else ""
             raise LabError(
-                f"a worker cannot execute a run: {type(error).__name__}: {error}{trace}; what is "
-                "finished is kept"
+                f"a worker cannot execute a run: {type(error).__name__}: {error}{trace}; finished "
+                "runs are kept"
             ) from error
         else:
             self._finish(future, row)

@@ -136,8 +136,8 @@ def _require_own_seeds_used(planned: Iterable[PlannedScenario], *, is_chosen: bo
         own = seeds.setdefault(scenario.name, scenario.seed)
         if is_chosen and own != scenario.seed:
             raise LabError(
-                f"scenarios of {scenario.name} have the seeds {own}, {scenario.seed} ... of their "
-                "own, which `seeds` or `replications` would replace: leave out one of the two"
+                f"scenarios of {scenario.name} have the seeds {own}, {scenario.seed} ..., "
+                "which `seeds` or `replications` would replace: leave out one of the two"
             )
 
 
@@ -169,7 +169,7 @@ def _require_bounded(runs: int) -> None:
     if runs > SWEEP_RUNS_MAX:
         raise LabError(
             f"a sweep has at most {SWEEP_RUNS_MAX} runs, and this one has more: make several "
-            "sweeps of it, into folders of their own"
+            "sweeps of it, each into another folder"
         )
 
 

@@ -80,7 +80,7 @@ class Study:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        if _URL.match(str(folder)):  # also `x:/y`, which is what a path makes of `x://y`
+        if _URL.match(str(folder)):  # also `x:/y`: a path shortens `x://y` to it
             raise LabError(
                 f"a study is a folder, got the URL {shown_url(str(folder))}: no rows and no logs "
                 "of a sweep are kept in a database; name a path"
@@ -183,7 +183,7 @@ class Study:
             if changes:
                 raise StudyCodeError(
                     f"{self.folder} is a study of other code: {'; '.join(changes)}. Restore it, "
-                    "name another folder, or go on with --anyway (anyway=True), which marks the "
+                    "name another folder, or continue with --anyway (anyway=True), which marks the "
                     "rows in a column `code`"
                 )
 
@@ -211,7 +211,7 @@ class Study:
         if len(text) > SWEEP_MANIFEST_BYTES_MAX:
             raise LabError(
                 f"the scenarios of a study have at most {SWEEP_MANIFEST_BYTES_MAX} bytes, got "
-                f"{len(text)}: make several sweeps of them, into folders of their own"
+                f"{len(text)}: make several sweeps of them, each into another folder"
             )
         with writing(self.folder):
             write_whole(self.folder / MANIFEST, text)
@@ -363,6 +363,6 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise LabError(
-            f"cannot write the study {folder}: {error}; what is finished is kept. Make room or "
+            f"cannot write the study {folder}: {error}; finished runs are kept. Make room or "
             "make it writable, then run the same command again"
         ) from error

@@ -149,7 +149,7 @@ def _require_modules(specs: Iterable[str]) -> None:
             raise LabError(
                 f"the worker process {os.getpid()} on {node()} cannot import the module "
                 f"{module!r}, which the sweep's process could: {error}. Put it where the workers "
-                "find it, as on their PYTHONPATH; what is finished is kept"
+                "find it, as on their PYTHONPATH; finished runs are kept"
             ) from error
 
 

@@ -112,7 +112,7 @@ EFFECTS: Final = TableDefinition(
 )
 AGENTS: Final = TableDefinition(
     "agents",
-    "A registration of an agent, with what became of it by the end of the range.",
+    "A registration of an agent, with its state at the end of the range.",
     (
         *_POSITION,
         Column("agent", "string", "Id of the agent."),

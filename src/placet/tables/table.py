@@ -74,7 +74,7 @@ class Table:
         Raises:
             ImportError: polars is not installed.
         """
-        import polars as pl  # noqa: PLC0415  # the user's own
+        import polars as pl  # noqa: PLC0415  # installed by the user
 
         frame = pl.from_arrow(_with_plain_text(self.arrow))
         assert isinstance(frame, pl.DataFrame), "a table becomes a frame"

@@ -85,7 +85,7 @@ class PairedRun:
         self._look()
         is_alike = was_alike and self.is_alike
         answers = _answers(step, first, second) if is_alike or is_own(step) else []
-        # Other agents may have changed in one world only what the observer sees or its batch needs.
+        # A change by another agent in one world only may be visible, or needed by the batch.
         if not is_alike or [v.codes for v in first] != [v.codes for v in second]:
             self._join()
         return answers if was_alike else []

@@ -339,7 +339,7 @@ PROPERTIES: Final = (
     ),
     Property(
         "a_group_equals_its_batches",
-        "Batches decided together come to what they come to one by one.",
+        "Batches decided together get the verdicts that they get one by one.",
         _check_group,
     ),
     Property(
@@ -405,7 +405,7 @@ PROPERTIES: Final = (
     ),
     Property(
         "hidden_changes_alter_no_answer",
-        "What an agent may not see changes none of its answers.",
+        "Entities hidden from an agent change none of its answers.",
         noninterference_breach,
         hides_anything,
     ),

@@ -175,7 +175,7 @@ class TraceRunner:
             intent["payload"] = payload
         batch = self.kernel.check({"intents": intents, "dry_run": True})
         if isinstance(batch, CheckedBatch):
-            batch.shows_changes = False  # all outputs, also those that another moment changes
+            batch.shows_changes = False  # all outputs, also of other moments
             return self.kernel.decide(batch, self.now + step.seconds)
         return batch
 

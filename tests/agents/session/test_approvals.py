@@ -154,7 +154,7 @@ async def test_an_invalid_edit_leaves_the_approval_request_open() -> None:
         assert wrong.stop == "kind_unknown"
         assert [approval.state for approval in await session.approvals()] == ["open"]
         own = await session.edit(turn.approval_id, [put(5)], "agent")
-        assert "who proposed it" in own.message
+        assert "the proposer does not resolve" in own.message
         assert (await session.edit(turn.approval_id, [put(5)], "ann")).outcome == "applied"
         assert (await session.edit(turn.approval_id, [put(5)], "ann")).stop == "denied"
         assert await total(session) == 5

@@ -216,8 +216,8 @@ async def test_an_approved_plan_is_applied_once_as_it_was_shown() -> None:
 @pytest.mark.parametrize(
     ("by", "decision", "says"),
     [
-        ("agent", "approve", "who proposed it does not resolve it"),
-        ("agent", "deny", "who proposed it does not resolve it"),
+        ("agent", "approve", "the proposer does not resolve its plan"),
+        ("agent", "deny", "the proposer does not resolve its plan"),
         ("ann", "deny", "deny by ann"),
     ],
 )

@@ -32,14 +32,14 @@ def stage():
         ([(AGENTS, "ann", {"inventory": ["cup", "cup"]}, False)], "inventory of distinct ids"),
         (
             [(AGENTS, "ann", {"inventory": ["cup", "box"]}, False)],
-            "ann and 'box' must agree on who",
+            "ann and 'box' must agree on the holder",
         ),
-        ([(AGENTS, "ann", {"inventory": []}, False)], "ann and 'cup' must agree on who"),
+        ([(AGENTS, "ann", {"inventory": []}, False)], "ann and 'cup' must agree on the holder"),
         (
             [(OBJECTS, "cup", {"holder": None, "position": [0, 0]}, False)],
             "cup and 'ann' must agree",
         ),
-        ([(AGENTS, "ann", None, True)], "ann and 'cup' must agree on who"),
+        ([(AGENTS, "ann", None, True)], "ann and 'cup' must agree on the holder"),
         (
             [(AGENTS, "box", {"position": [0, 0], "team": None, "inventory": []}, True)],
             "another id",
@@ -48,14 +48,14 @@ def stage():
         ([(OBJECTS, "box", {"position": [0, 0]}, True)], "box needs holder, portable too"),
         (
             [(OBJECTS, "box", {"holder": "bob", "position": None}, False)],
-            "must agree on who holds what",
+            "must agree on the holder",
         ),
         (
             [(OBJECTS, "box", {"holder": 5, "position": None}, False)],
-            "must agree on who holds what",
+            "must agree on the holder",
         ),
         ([(OBJECTS, "cup", {"position": [0, 0]}, False)], "is held, so it has no position"),
-        ([(OBJECTS, "cup", None, True)], "cup and 'ann' must agree on who"),
+        ([(OBJECTS, "cup", None, True)], "cup and 'ann' must agree on the holder"),
     ],
 )
 def test_a_patch_to_an_impossible_state_is_refused(amendment, said):

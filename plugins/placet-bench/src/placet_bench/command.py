@@ -19,7 +19,7 @@ def bench(
     ] = 5.0,
 ) -> Output:
     """Measure workloads beside a hand-written loop."""
-    # Here, because nothing else needs the benchmarks and what they bring with them.
+    # Here, because no other command needs the benchmarks and their imports.
     from placet_bench import WORKLOADS, notes_of, run, tables_of  # noqa: PLC0415  # see above
 
     names = [name.lower() for name in workloads or ()]

@@ -90,7 +90,7 @@ class ObservedWorld(WholeWorld):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await super().__aexit__(kind, error, trace)  # whoever watches is told, and ends
+        await super().__aexit__(kind, error, trace)  # closes the streams, which ends their readers
         await asyncio.gather(*self._watching)
 
     async def _watch(self, handle: "AgentHandle", is_observing: asyncio.Event) -> None:

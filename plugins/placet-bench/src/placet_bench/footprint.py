@@ -71,7 +71,7 @@ async def bytes_per_req_id(scale: Scale, *, are_free_form: bool = False) -> floa
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
     make = _FreeFormLoad if are_free_form else Load
     async with KernelAlone(make(Shape(agents=1, window_ids=1))):
-        pass  # what the first world of a process loads and keeps is no part of a window
+        pass  # the first world imports modules, which are no part of a window
     contender = KernelAlone(make(shape, chunk_intents=scale.chunk_intents))
     tracemalloc.start()
     before = _allocated()

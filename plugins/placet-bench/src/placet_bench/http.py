@@ -162,7 +162,7 @@ async def serving(domain: str) -> AsyncIterator[Server]:
     try:
         line = await process.stdout.readline()
         if not line:
-            raise PlacetError("`placet serve` did not start; what it said stands above")
+            raise PlacetError("`placet serve` did not start; its messages are above")
         told = json.loads(line)
         host, _, port = told["url"].removeprefix("http://").rpartition(":")
         yield Server(host, int(port), told["operator_token"], process.pid)

@@ -281,7 +281,7 @@ class Trial:
         while not self._is_over:
             due_ns = clock() + _PROBE_PAUSE_NS
             await asyncio.sleep(_PROBE_PAUSE_NS / 1e9)
-            await orchestrator.verdict_of("nobody", "nothing")
+            await orchestrator.verdict_of("none", "none")
             self.control_ns.append(clock() - due_ns)
 
 

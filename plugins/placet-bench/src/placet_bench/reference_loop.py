@@ -242,7 +242,7 @@ def _over_quota(world: ReferenceWorld, counts: dict[str, int], now_ns: int) -> s
     return "executor_busy" if world.outbox_depth >= world.outbox_max else None
 
 
-def _apply(  # noqa: PLR0917  # an object to hold them would cost what is measured
+def _apply(  # noqa: PLR0917  # an object to hold them would distort the measurement
     world: ReferenceWorld,
     intents: list[Any],
     encoded: bytes,

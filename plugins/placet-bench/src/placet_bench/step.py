@@ -105,7 +105,7 @@ async def alternate(steppers: Sequence[Stepper], acts: int, seconds: float) -> l
 
 async def _turn(stepper: Stepper, acts: int) -> tuple[int, int]:
     """Return the CPU nanoseconds of a turn, and the acts done in it."""
-    gc.collect(1)  # what a turn left young is not collected in the turn of the next stepper
+    gc.collect(1)  # young garbage of a turn stays out of the next stepper's time
     clock, steps, cpu_ns = time.process_time_ns, ceil(acts / stepper.agents), 0
     for _ in range(steps):
         inputs = await stepper.prepare()

@@ -66,7 +66,7 @@ def transition(draft: Draft, intent: Intent) -> RuleRefusal | None:
     if target is PhaseState.PENDING:
         result = {**PENDING, "run": draft.seq}
     elif target is PhaseState.COMPLETED and here is not PhaseState.APPROVED:
-        # By hand there is no result; it is stale once what the phase would have read has changed.
+        # By hand there is no result; a change of a value that the phase reads makes it stale.
         reads = reads_of(draft.state, PHASES[name])
         result = {**PENDING, "is_by_hand": True, "reads": reads, "run": draft.seq}
     result |= {

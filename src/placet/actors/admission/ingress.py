@@ -88,7 +88,7 @@ class SubmissionRates:
         tat += self._interval_ns
         over_ns = tat - now_ns - self._burst_ns
         if over_ns > 0:
-            tats.move_to_end(submitter)  # else it need only go on until it is forgotten
+            tats.move_to_end(submitter)  # kept: forgetting it would admit a flood
             return rate_exceeded(submitter, over_ns, self._limits)
         tats[submitter] = tat
         tats.move_to_end(submitter)

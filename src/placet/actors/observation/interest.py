@@ -109,7 +109,7 @@ class InterestManager:
         index = self._indexes_for(collection)[0]
         assert index is not None, "only a narrowed collection has candidates"
         if Ref(index.sight.agent_collection, agent_id) in ahead:
-            return None  # what the agent may see has changed as a whole
+            return None  # the set of entities visible to the agent has changed
         candidates = index.interest.candidates_for(agent_id)
         if candidates is None or not ahead:
             return candidates

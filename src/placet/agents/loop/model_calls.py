@@ -149,7 +149,7 @@ class ModelCalls:
         return {"unavailable": "the turn was stopped"}
 
 
-class BudgetExceeded(Exception):  # noqa: N818  # says what became of the budget
+class BudgetExceeded(Exception):  # noqa: N818  # the name states the fault
     """The error of a model call when the world's quota of model calls is used up."""
 
 

@@ -237,7 +237,7 @@ class PlanExecutor:
             return PolicyDecision(), None
         try:
             ruling: object = self._policy(plan, risks, mode)
-        except Exception as error:  # noqa: BLE001  # a host's rule; what it cannot judge is refused
+        except Exception as error:  # noqa: BLE001  # a host's rule; its fault refuses the plan
             return _broken_policy(f"raised {type(error).__name__}")
         if not isinstance(ruling, PolicyDecision) or ruling.decision not in RULINGS:
             return _broken_policy("gave no ruling")

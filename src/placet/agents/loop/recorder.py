@@ -132,7 +132,7 @@ class SessionRecorder:
         verdict = await self._submit_end(turn, end, rows, approval_id)
         if any(STAGE_OF.get(code) is Stage.STRUCTURE for code in verdict.codes):
             # An output may be nested too deeply for a payload. Record the decisions without the
-            # outputs rather than lose the record of what was applied.
+            # outputs: without a record, the applied actions would be unknown.
             bare = [_without_output(row) for row in rows]
             verdict = await self._submit_end(turn, end, bare, approval_id)
         if not verdict.admitted and "session.turn_unknown" not in verdict.codes:

@@ -153,7 +153,7 @@ class Adapter(Protocol):
         """
 
 
-class PlannerUnavailable(PortableError):  # noqa: N818  # says what the planner is
+class PlannerUnavailable(PortableError):  # noqa: N818  # the name states the fault
     """The error of a proposer that cannot be reached. Its text has no keys and no bodies.
 
     Attributes:

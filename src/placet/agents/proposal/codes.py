@@ -114,7 +114,7 @@ TABLE: Final[dict[Code, CodeFacts]] = {
     Code.PAYLOAD_INVALID: CodeFacts("registry", True, 422, "A value was not of the right form."),
     Code.PAYLOAD_TOO_LARGE: CodeFacts("registry", True, 413, "A value was too large."),
     Code.CONFIRMATION_REQUIRED: CodeFacts("gate", False, 202, "This waits for your confirmation."),
-    Code.APPROVAL_REQUIRED: CodeFacts("gate", False, 202, "This waits for somebody's approval."),
+    Code.APPROVAL_REQUIRED: CodeFacts("gate", False, 202, "This waits for an approval."),
     Code.DENIED: CodeFacts("gate", False, 403, "This was not approved."),
     Code.POLICY_DENIED: CodeFacts(
         "gate", False, 403, "The policy of this world does not allow it."

@@ -28,7 +28,7 @@ BYTES_PER_TOKEN: Final = 4
 _TAG_TOKENS: Final = 4
 
 
-class ContextTooLarge(ValueError):  # noqa: N818  # says what the context is
+class ContextTooLarge(ValueError):  # noqa: N818  # the name states the fault
     """The error of a context whose mandatory parts exceed the budget of tokens."""
 
 

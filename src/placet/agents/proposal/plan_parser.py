@@ -276,7 +276,7 @@ def _check_action(
     try:
         size = len(canonical(action.payload))
         details = catalogue.unsound(kind.name, action.payload)
-    except Exception as error:  # noqa: BLE001  # a payload's own validator may raise what it likes
+    except Exception as error:  # noqa: BLE001  # a payload's validator may raise any error
         message = f"payload of {kind.name}: it cannot be validated: {type(error).__name__}"
         return [Issue(code=Code.PAYLOAD_INVALID, message=message, at=f"{at}/payload")]
     if size > limits.payload_bytes_max:

@@ -73,7 +73,7 @@ class _Inliner:
         self._definitions = definitions
         self._count = 0
 
-    def inlined(self, schema: Json, within: Mapping[str, int]) -> Any:  # noqa: ANN401  # as it came
+    def inlined(self, schema: Json, within: Mapping[str, int]) -> Any:  # noqa: ANN401  # any JSON value
         """Return a schema, or a list of schemas, without references and with descriptions.
 
         Args:

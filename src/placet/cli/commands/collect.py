@@ -57,7 +57,7 @@ def collect(
     are those of a run with the same [collect]; refusals that left no record are not in a log. Needs
     `pip install 'placet[lab]'`.
     """
-    # Here, because scenarios and pyarrow are what the help need not load.
+    # Here, because the help needs neither scenarios nor pyarrow.
     from placet.scenarios.values import Collect  # noqa: PLC0415  # see above
 
     functions = dict(map(_function, world or ()))

@@ -57,7 +57,7 @@ def explain(
         typer.Option(
             min=0,
             metavar="N",
-            help="Explain the record at this seq instead. A refusal has no seq of its own: give "
+            help="Explain the record at this seq instead. A refusal takes no seq: give "
             "AGENT and REQ_ID.",
         ),
     ] = None,

@@ -177,12 +177,12 @@ def _watch(scenario: "Scenario", store: str, stop: StopSignals) -> "Watch":
 
     if store.startswith("memory:"):
         raise CommandError(
-            "--watch reads the log in a process of its own, which cannot read one in memory; "
+            "--watch reads the log in another process, which cannot read one in memory; "
             "leave out --store, or give a path such as town.db"
         )
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise CommandError("--watch needs the extra serve: pip install 'placet[serve]'")
-    # A domain of the user's own is in no package: the log does not say where its module is.
+    # A domain of a script is in no package: the log does not name the place of its module.
     given = [scenario.domain] if ":" in scenario.domain else []
     return Watch(store, stop.is_set, given)
 

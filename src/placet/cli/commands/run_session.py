@@ -178,7 +178,7 @@ def _verified(report: RunReport, store: str) -> IntegrityReport | None:
     """
     if report.store == MEMORY:
         return None
-    # By the name that was given: what a report shows has no password.
+    # By the given name: the report's name of the store has no password.
     verification = check_integrity(read_log(store, "verify"))
     position = (verification.seq, verification.digest)
     if verification.is_ok and position != (report.seq, report.digest):

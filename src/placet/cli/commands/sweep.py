@@ -155,7 +155,7 @@ def sweep(
                 on_notice=complain,
             )
     except KeyboardInterrupt as stop:
-        complain(f"stopped; what is finished is kept in {to}. Run the same command to go on")
+        complain(f"stopped; finished runs are kept in {to}. Run the same command to continue")
         raise typer.Exit(Terminated.exit_code if isinstance(stop, Terminated) else 130) from None
     return _result(results, to)
 

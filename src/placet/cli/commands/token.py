@@ -41,7 +41,7 @@ def new(
         raise CommandError(f"{agent!r} cannot be the name of an agent; --operator is the operator")
     made = new_token()
     known = KnownToken(OPERATOR if agent is None else agent, hash_of(made))
-    Credentials([known])  # refuses what is no name
+    Credentials([known])  # refuses an invalid name
     value = {"token": made, "submitter": known.submitter, "sha256": known.sha256}
     return Output(value, _lines(known, made))
 

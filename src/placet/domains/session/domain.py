@@ -306,7 +306,7 @@ def _resolve(draft: Draft, intent: Intent) -> RuleRefusal | None:
         return refuse("approval_resolved", message, at="/approval_id")
     if payload["by"] == approval["proposer"]:
         return refuse(
-            "approval_own", "who proposed it does not resolve it; ask somebody else", at="/by"
+            "approval_own", "the proposer does not resolve its plan; ask another person", at="/by"
         )
     is_denial = payload["decision"] in {"deny", "stale"}
     if draft.sim_time > approval["expires"] and not is_denial:
@@ -338,7 +338,7 @@ def _require_foreseen(preview: Preview, foreseen: str, undecided: Json) -> RuleR
         return None
     return refuse(
         PLAN_CHANGED,
-        "the plan would not change what was shown with the approval request; look at it again",
+        "the plan changes other values than the approval request showed; read it again",
         at="/approval_id",
     )
 

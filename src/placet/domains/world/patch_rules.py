@@ -91,7 +91,7 @@ def _check_inventory(draft: Draft, at: _At, named: Sequence[Json]) -> RuleRefusa
     ]
     if not one_sided:
         return None
-    return _refuse(at, f"and {one_sided[0]!r} must agree on who holds what; put both")
+    return _refuse(at, f"and {one_sided[0]!r} must agree on the holder; put both")
 
 
 def _check_position(draft: Draft, at: _At, settings: WorldSettings) -> RuleRefusal | None:

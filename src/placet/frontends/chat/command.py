@@ -185,7 +185,7 @@ def _is_somebody_there() -> bool:
     if sys.stdin is None:
         raise CommandError("there is no standard input to read; give a pipe or a file")
     if isinstance(sys.stdin, TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # what is no text is answered, like any text
+        sys.stdin.reconfigure(errors="replace")  # invalid bytes are answered, like any text
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -223,7 +223,7 @@ def _read_and_show(prompt: str) -> str | None:
 def _login_name() -> str:
     try:
         return getuser()
-    except (KeyError, OSError):  # nobody of this number is known
+    except (KeyError, OSError):  # no user has this number
         return "person"
 
 

@@ -118,7 +118,7 @@ class ChatLoop:
         while turn is not None:
             self._screen.turn(turn)
             if is_denial and turn.stop == "denied" and turn.message.startswith("deny by "):
-                return  # what was asked for
+                return  # the person denied it
             self.has_failed |= turn.outcome in _FAILED
             if not turn.approval_id:
                 return
@@ -193,7 +193,7 @@ class ChatLoop:
         approvals = self._portal.call(self._session.approvals)
         return next(approval for approval in approvals if approval.id == approval_id)
 
-    # a person who proposes
+    # proposals of a person
 
     def _propose(self, context: PlannerInput) -> None:
         """Ask the person what to propose."""

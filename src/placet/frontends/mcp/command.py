@@ -49,9 +49,8 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Name of the client's user, who is asked to confirm held plans. Default: nobody "
-            "is "
-            "asked.",
+            help="Name of the client's user, who is asked to confirm held plans. Default: no "
+            "question is sent.",
         ),
     ] = None,
     tokens: Annotated[
@@ -69,7 +68,7 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     """
     check_words(mode, session)
     if person == agent:
-        raise typer.BadParameter("who proposes does not confirm; give --person another name")
+        raise typer.BadParameter("the proposer does not confirm; give --person another name")
     if agent == RECORDER:
         raise typer.BadParameter(
             f"{RECORDER!r} is the agent that records conversations; give --agent another name"
@@ -108,12 +107,12 @@ async def _over_stdio(opening: AbstractAsyncContextManager[Session], person: str
 
     # Windows waits for no pipe; there the SDK's own reader is used, which ends when a line comes.
     claimed = nullcontext() if sys.platform == "win32" else lines_of_stdin()
-    # A signal ends what is asked of the session, and not the session: that is closed in order.
+    # A signal cancels the request that runs; the session is closed in order after it.
     asking, loop = anyio.CancelScope(), asyncio.get_running_loop()
     with StopSignals(lambda: loop.call_soon_threadsafe(asking.cancel)) as stop:
         async with opening as session:
             with asking, claimed as lines:
-                # Of what it is given as stdin it asks lines, and nothing else.
+                # The SDK only iterates over the lines of its `stdin` argument.
                 stdio = stdio_server(lines)  # type: ignore[arg-type]
                 async with stdio as (reading, writing):
                     server = McpServer(session, person).server()

@@ -43,8 +43,8 @@ class Resources:
         """Return the list of the resources: view, kinds and events."""
         return types.ListResourcesResult(
             resources=[
-                _resource(_VIEW, "view", "What the agent may see, and the seq at which it is so."),
-                _resource(_KINDS, "kinds", "What may be proposed, with JSON Schemas."),
+                _resource(_VIEW, "view", "The view of the agent, and the seq at which it is true."),
+                _resource(_KINDS, "kinds", "The kinds that may be proposed, with JSON Schemas."),
                 _resource(_EVENTS, "events", f"The first {_EVENTS_MAX} events that it may see."),
             ]
         )
@@ -58,7 +58,7 @@ class Resources:
                 types.ResourceTemplate(
                     name="events-since",
                     uri_template=_EVENTS + "/{since}",
-                    description="Events with a greater seq; go on by the seq of the last.",
+                    description="Events with a greater seq; continue with the seq of the last.",
                     mime_type=_JSON,
                 )
             ]
@@ -89,7 +89,7 @@ class Resources:
         return await self._events(int(match["since"] or 0))
 
     async def _view(self) -> Json:
-        seq = self._session.world.seq  # before the look: what is seen is at least of this seq
+        seq = self._session.world.seq  # read before the view, which is of this seq or a later one
         return {"seq": seq, "view": await self._session.state()}
 
     async def _kinds(self) -> Json:

@@ -46,6 +46,6 @@ async def _lines(descriptor: int) -> AsyncGenerator[str, None]:
 async def _read(descriptor: int) -> bytes:
     try:
         await anyio.wait_readable(descriptor)
-    except PermissionError:  # it is a file, which nobody waits for
+    except PermissionError:  # a file is always readable
         await anyio.lowlevel.checkpoint()
     return os.read(descriptor, _READ_BYTES)

@@ -288,7 +288,7 @@ class Index:
                 files.remove(head.record)
         while kept:
             try:
-                if self._checkpoint_before(kept[-1].record) is None:  # what follows it costs little
+                if self._checkpoint_before(kept[-1].record) is None:  # few records follow it
                     raise FileNotFoundError
                 self._state = self._checked_state(kept[-1])
             except (OSError, ValueError):
@@ -308,7 +308,7 @@ class Index:
 
     def _adopt(self, kept: list[FrameHead], start: LogStart) -> None:
         first, last = kept[0], kept[-1]
-        if start.record:  # the records before it are gone, and what it says of them is too
+        if start.record:  # its summary of the removed records is void
             kept = [msgspec.structs.replace(first, stretch=Stretch()), *kept[1:]]
             self.start = LogStart(first.record, first.seq)
         else:

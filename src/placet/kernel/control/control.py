@@ -164,7 +164,7 @@ class Control:
             raise ValueError(f"priority_max must be an int in 0..100, got {priority_max!r}")
         if AGENT_WORK in quotas or WORLD_WORK in quotas:
             raise ValueError(
-                f"{agent_id!r} cannot have a quota of work of its own; set {AGENT_WORK!r} among "
+                f"{agent_id!r} cannot have a separate quota of work; set {AGENT_WORK!r} among "
                 "the quotas of the world, which limits each agent"
             )
         own = {kind: _pair(Quota.of(spec)) for kind, spec in quotas.items()}
@@ -189,7 +189,7 @@ class Control:
         sought: set[str] = set()
         domains = self._context.registry.concerned(agent_id)
         has_hook = any(overrides(domain, "on_register") for domain in domains)
-        hooks = [  # each with a copy of its own: the record tells what was given
+        hooks = [  # a copy for each: the record holds the given attributes
             self.hook_of(domain, "on_register", draft, agent_id, Attributes(thaw(frozen), sought))
             for domain in domains
         ]
@@ -208,7 +208,7 @@ class Control:
 
         def noted(changes: Changes) -> Record:
             found.extend(c.collection for c in changes.entities if c.entity == agent_id)
-            raise ValidationError("nobody is registered")
+            raise ValidationError("no agent is registered")
 
         draft = self._context.transaction
         hooks = [

@@ -145,7 +145,7 @@ class Outbox:
             }
             return Settled(**fields) if error is None else SettlementFailed(**fields, error=error)
 
-        hooks = [  # each with a copy of its own: the record tells what came back
+        hooks = [  # a copy for each: the record holds the received output
             self._control.hook_of(
                 domain, "on_settle", draft, effect, Settlement(key, sound.succeeded, thaw(output))
             )

@@ -206,7 +206,7 @@ def run_page(log: EventLog, collected: Path | None = None) -> Page:
     reader = _Reader(has_ticks=has_ticks)
     end = log.count()
     for ordinal, data in log.read():
-        if ordinal >= end:  # a run that goes on
+        if ordinal >= end:  # the run still appends records
             break
         reader.read(data, decode(data, ordinal))
     counts = reader.close()

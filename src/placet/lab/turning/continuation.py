@@ -255,7 +255,7 @@ def state_without(
         [
             _as_submitted(record)
             for place, record in enumerate(records)
-            if place not in left_out and record.due_of is None  # what is due, the kernel has
+            if place not in left_out and record.due_of is None  # the kernel has the due batches
         ]
     )
     past = snapshots.resume(_decoded(before.snapshot))

@@ -157,5 +157,5 @@ def _output(status: "WorkflowStatus") -> Json:
 def _id_is_taken(effect: Effect) -> DoNotRetry:
     return DoNotRetry(
         f"DBOS has another workflow by the name {workflow_id_of(effect)!r}: worlds that share its "
-        "database need names of their own (OrchestratorConfig(world=...))"
+        "database need distinct names (OrchestratorConfig(world=...))"
     )

@@ -118,7 +118,7 @@ class _Writer:
                 "one, or let its program call resolve_effect",
                 store=log.url,
             )
-        self._epoch = log.open()  # before reading, so that nobody appends behind the records read
+        self._epoch = log.open()  # fences earlier writers, so no record follows those read
         try:
             past = recover(log).past
             config = config_from(past)

@@ -38,7 +38,7 @@ POLICY: Final = (
 HEADERS: Final = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",  # for what is older than frame-ancestors
+    "x-frame-options": "DENY",  # for browsers without frame-ancestors
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",

@@ -127,7 +127,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._websocket: WebSocketsSansIOProtocol | None = None
         self._stream_client = StreamClient()
 
-    # What the transport calls.
+    # Callbacks of the transport.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection and wait for a request; refuse it if there are too many."""
@@ -189,7 +189,7 @@ class BoundedConnection(HttpToolsProtocol):
         else:
             self._websocket.resume_writing()
 
-    # What the server's flow control calls.
+    # Callbacks of the server's flow control.
 
     def pause_reading(self) -> None:
         """Stop receiving data."""
@@ -205,7 +205,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._is_reading_paused = False
             self.transport.resume_reading()
 
-    # What the parser calls.
+    # Callbacks of the parser.
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header to the request; ignore trailers."""
@@ -253,7 +253,7 @@ class BoundedConnection(HttpToolsProtocol):
         else:
             self._close()
 
-    # What the server calls.
+    # Callbacks of the server.
 
     def on_response_complete(self) -> None:
         """Handle the end of a response: parse the bytes after its request."""

@@ -106,7 +106,7 @@ async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
         raw, dry_run=dry_run, submitter=who.submitter, fill_missing=True
     )
     if orchestrator.config.clock == "stepped" and not (dry_run or _is_dry_run(raw)):
-        del body, raw  # it waits for a step; the world's queue bounds what it keeps
+        del body, raw  # the batch waits for a step in the world's bounded queue
         release_body(request.scope)
     verdict = await pending
     diff = None

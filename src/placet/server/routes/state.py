@@ -143,7 +143,7 @@ async def step_world(world: str, request: Request) -> Json:
     context, _, orchestrator = entered(request, world, Role.OPERATOR)
     dt = (await context.read(request, StepRequest)).dt
     if orchestrator.config.clock != "stepped":
-        raise Problem("conflict", "this world is not stepped: its time goes by itself")
+        raise Problem("conflict", "this world is not stepped: its clock advances without requests")
     try:
         await orchestrator.step(dt)
     except ValueError as error:
@@ -265,7 +265,7 @@ async def durable_events(
     if since < start.seq if from_record is None else from_record < start.record:
         raise Problem(
             "gone",
-            f"the log was compacted up to seq {start.seq}; read the state, and go on by "
+            f"the log was compacted up to seq {start.seq}; read the state, and continue by "
             f"from_record={start.record}",
             next_record=start.record,
             seq=start.seq,

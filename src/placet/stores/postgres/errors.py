@@ -26,7 +26,7 @@ _LOST: Final = (
     f"the log tells which{_RETRY}",
 )
 
-# SQLSTATE, or its first two characters -> (what came, what to do).
+# SQLSTATE, or its first two characters -> (fault, remedy).
 _MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "08": _LOST,
     "57P01": _LOST,

@@ -153,8 +153,8 @@ class PostgresFence:
         """Release the right to write, and close its session; harmless if called twice."""
         self._ended.set()
         if self._signs is not None:
-            # Before the session is closed under it: a thread that waits for an answer on what is no
-            # connection any more would wait for ever. Where the server is gone, so is its wait.
+            # Before the session is closed: a thread that waits for an answer on a closed connection
+            # would wait for ever. A lost server ends its wait.
             self._signs.join(self._address.lease_s + _GRACE_SECONDS)
             self._signs = None
         for connection in (self.connection, self._waiting):
@@ -214,7 +214,7 @@ class PostgresFence:
                 row = connection.execute(_IS_FOLLOWED, followed).fetchone()
             except psycopg.Error:
                 if connection.closed:
-                    return  # the next append says what became of the session
+                    return  # the next append raises the session's error
                 continue  # it was canceled, which is no silence
             self.is_followed = bool(row and row[0])
 

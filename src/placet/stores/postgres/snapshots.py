@@ -55,7 +55,7 @@ class SnapshotRows:
             try:
                 rows = connection.execute(sql.SQL(_LIST).format(self._table)).fetchall()
             except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-                return []  # nobody has opened the log yet
+                return []  # no writer has opened the log yet
         return [SnapshotPosition(*row) for row in rows]
 
     def read(self, place: SnapshotPosition) -> Snapshot:

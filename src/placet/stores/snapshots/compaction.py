@@ -56,7 +56,7 @@ def compact(
     Raises:
         StoreError: The log is in use, cannot be written, or is inconsistent.
     """
-    log.count()  # what is no log at all is said in a reader's words
+    log.count()  # raises for a file that is no log
     if path is not None and is_in_use(path, log.url):
         raise StoreError(
             f"cannot compact {log.url}: another process has it open; stop that process, or let it "

@@ -123,7 +123,7 @@ class SnapshotFiles:
         names = self._disk.list(self.folder)
         unfinished = (name for name in names if is_draft(name) or name.endswith(_UNFINISHED))
         for name in (*(place.name for place in places), *unfinished):
-            with suppress(FileNotFoundError):  # somebody else was first
+            with suppress(FileNotFoundError):  # another process removed it first
                 self._disk.remove(self.folder / name)
 
 

@@ -216,7 +216,7 @@ def trusted_snapshots(
     """
     for _ in range(_LISTINGS_MAX):
         skipped.clear()
-        with suppress(FileNotFoundError):  # somebody else removed it: another list
+        with suppress(FileNotFoundError):  # another process removed it: list again
             return list(trusted(log, files, upto=upto, skipped=skipped))
     raise _vanishing(log)
 

@@ -61,7 +61,7 @@ class Standby:
             self.failure = None
         except StoreError as error:
             fence.release()
-            # What was folded may be gone with the server that showed it: begin anew.
+            # The lost server may have had records that its replacement lacks: fold anew.
             self.recovery, self.failure = None, error
             return False
         return is_taken
@@ -74,7 +74,7 @@ class Standby:
         """
         past = None if self.recovery is None else self.recovery.past
         if past is None or self.log.start().record > past.journal.count:
-            # It was cut beyond us while we were not looking: what came between is in a snapshot.
+            # The log was compacted beyond the folded records: a snapshot holds the rest.
             self.recovery = self._started()
             return self.recovery
         assert self.recovery is not None, "it has a past"

@@ -243,7 +243,7 @@ def main() -> int:
         "only a log in a file or on a server has a process that takes snapshots"
     )
     try:
-        # Without its parent, another writer may own the log and prune with a process of its own;
+        # Without its parent, another writer may own the log and prune with a second process;
         # two that remove snapshots at once could remove each other's.
         taken = take_snapshot(
             log, files, kept_count=int(kept_count), is_wanted=lambda: os.getppid() == int(parent)

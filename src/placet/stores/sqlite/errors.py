@@ -16,7 +16,7 @@ _RETRY: Final = (
     "; what was acknowledged is in the log: a server opens it again by itself, restart others"
 )
 
-# Primary result code -> (what came, what to do).
+# Primary result code -> (fault, remedy).
 _MEANINGS: Final[dict[int, tuple[str, str]]] = {
     sqlite3.SQLITE_NOTADB: (
         "the file is not a SQLite database",

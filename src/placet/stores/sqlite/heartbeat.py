@@ -120,7 +120,7 @@ class Heartbeat:
         Ignore faults.
         """
         self.end()
-        if not _CAN_BEAT:  # then nobody could tell a live writer from a dead one
+        if not _CAN_BEAT:  # without a heartbeat, a live writer would look dead
             return
         with suppress(OSError):
             try:

@@ -207,7 +207,7 @@ class SqliteEventLog(TableEventLog):
         problem = None
         if self._path.is_symlink():
             problem = f"{self._path} is a link to {self.file}, which is not there; remove the link"
-        elif self._beside("-wal").exists() and not self.file.exists():  # by nobody meanwhile
+        elif self._beside("-wal").exists() and not self.file.exists():  # and no writer made it now
             wal = self._beside("-wal")
             problem = f"{wal} is of a log that is gone; restore the log, or remove the file"
         if problem:
@@ -236,7 +236,7 @@ class SqliteEventLog(TableEventLog):
         if mode == "ro" and is_bare(self.file):
             return connect_bare(self.file)
         if mode == "ro" and self._beside("-journal").exists():
-            mode = "rw"  # what a killed process left half done is taken back before it is read
+            mode = "rw"  # SQLite rolls an unfinished transaction back first
         return sqlite3.connect(
             f"{self.file.as_uri()}?mode={mode}",
             uri=True,
@@ -294,7 +294,7 @@ class SqliteEventLog(TableEventLog):
     def _take_fence(
         self, connection: sqlite3.Connection, dead: Writer | None, take_over: bool
     ) -> tuple[int, Tail]:
-        # Before the first write, because the file may be somebody else's.
+        # Before the first write, because the file may be another program's.
         self._tables.is_placet_log(connection)
         mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         if mode != "wal":

@@ -135,7 +135,7 @@ class EventLogContract:
         log.append(LogAppend(3, 5, 5, [b"a refusal takes no seq"]), epoch)
         log.append(LogAppend(4, 5, 6, [b"one"]), epoch)
         assert [log.find_seq(seq) for seq in range(8)] == [0, 1, 1, 1, 1, 1, 4, 5]
-        assert log.find_seq(10**30) == log.count()  # what a person types is bounded by nothing
+        assert log.find_seq(10**30) == log.count()  # a typed number has no bound
 
     def test_the_records_of_a_group_are_copied(self, log: EventLog) -> None:
         epoch = log.open()

@@ -412,8 +412,8 @@ def test_an_unusable_model_is_an_error_at_construction(
             "takes no base_url; .*openai-chat:NAME",
         ),
         ("nobody:x", {"base_url": "http://127.0.0.1/v1"}, "there is no model 'nobody:x'"),
-        (TestModel(), {"base_url": "http://127.0.0.1/v1"}, "has an address of its own"),
-        (TestModel(), {"api_key_env": "PATH"}, "has an address of its own"),
+        (TestModel(), {"base_url": "http://127.0.0.1/v1"}, "has its address"),
+        (TestModel(), {"api_key_env": "PATH"}, "has its address"),
     ],
 )
 def test_an_unusable_address_or_key_is_an_error_at_construction(

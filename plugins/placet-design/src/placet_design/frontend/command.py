@@ -118,7 +118,7 @@ def design(
     if as_json:
         say_json({**answer.document, "dry_run": dry_run, "store": store})
     else:
-        if not (is_asked and answer.is_done):  # what was asked about was shown then
+        if not (is_asked and answer.is_done):  # the question has shown it already
             _print(answer)
         if answer.is_done and not show:
             _print_location(store, is_trial=is_trial)

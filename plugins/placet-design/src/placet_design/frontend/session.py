@@ -209,9 +209,9 @@ class DesignSession:
                     f"there is no design in {log.url}; begin one: "
                     'placet design "60 m ferry" --store URL'
                 )
-            return Recovery(Replayer())  # no file is made for what is then not done
+            return Recovery(Replayer())  # no file for a request without an effect
         if self._writes:
-            self._epoch = log.open()  # before the first look, so that nobody appends after it
+            self._epoch = log.open()  # fences other writers before the first read
         return recover(log)
 
     def _commit(self) -> None:

@@ -149,7 +149,7 @@ class DesignState:
         )
         unknown = sorted(state.locked_parameters - set(fields))
         if unknown:
-            raise ValueError(f"locked_parameters holds what is no path: {', '.join(unknown)}")
+            raise ValueError(f"locked_parameters has unknown paths: {', '.join(unknown)}")
         return state
 
     def check(self, fields: Mapping[str, RefinableField] = REFINABLE_SCHEMA) -> None:

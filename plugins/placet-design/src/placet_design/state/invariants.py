@@ -36,7 +36,7 @@ def violations(state: State, changed: Sequence[Ref]) -> Iterator[RuleRefusal]:
     for name, lesser, greater, unit, is_equal_allowed in _ORDERED:
         if lesser not in touched and greater not in touched:
             continue
-        if lesser not in rows or greater not in rows:  # a design may have fields of its own
+        if lesser not in rows or greater not in rows:  # a design may lack these fields
             continue
         low, high = rows[lesser].fields["value"], rows[greater].fields["value"]
         if low is None or high is None or low < high or (is_equal_allowed and low == high):

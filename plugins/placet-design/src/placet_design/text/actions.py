@@ -51,7 +51,7 @@ class Wording:
                 actions.append(action)
             rest = rest[length:]
         if not actions:
-            raise UnclearError("no field was named; say which, and what it should be")
+            raise UnclearError("no field was named; name one, with its value")
         return actions
 
     def _first(self, rest: list[Item]) -> tuple[Action | None, int]:

@@ -257,7 +257,7 @@ class _Reader:
                 last.amount is None,
             ):
                 return action
-        raise UnclearError(f"what is to be done with {_said(tokens)!r}? say it with a verb")
+        raise UnclearError(f"no verb for {_said(tokens)!r}; begin with one, such as set")
 
 
 def _clauses(tokens: Sequence[Token]) -> list[list[Token]]:

@@ -189,8 +189,8 @@ ASKED = [
     ("coefficient 0.5", "'coefficient' could be", ("hull.cb", "hull.cp", "hull.cm")),
     ("change beam by 2 m", "increase or decrease hull.beam", ("increase", "decrease")),
     ("increase beam 2 m", "by 2 m or to 2 m", ("by 2 m", "to 2 m")),
-    ("increase beam and draft by 1 m", "say it with a verb", ()),
-    ("increase beam to 12 m and draft", "say it with a verb", ()),
+    ("increase beam and draft by 1 m", "begin with one", ()),
+    ("increase beam to 12 m and draft", "begin with one", ()),
     ("set beam to 9 m, set beam to 10 m", "two different values", ("hull.beam",)),
     ("steel aluminum ferry", "two different values", ("structural_design.hull_material",)),
     # units
@@ -264,7 +264,7 @@ ASKED = [
     ("run", "which phase?", tuple(PHASES)),
     ("export as pdf", "in which format?", ("csv", "json", "markdown")),
     ("export", "in which format?", ("csv", "json", "markdown")),
-    ("export as csv and beam 9 m", "what is to be done with 'beam 9 m'?", ()),
+    ("export as csv and beam 9 m", "no verb for 'beam 9 m'", ()),
     ("x" * (TEXT_CHARS_MAX + 1), "at most 4000", ()),
 ]
 

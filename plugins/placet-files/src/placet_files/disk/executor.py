@@ -132,7 +132,7 @@ class FileExecutor:
             return data
         if effect.attempt < READ_ATTEMPTS_MAX:
             raise RetryAfter(_pause_s(effect), f"{path!r} is being written")
-        raise FileRefused("not_found", f"{path!r} does not have what was to be written to it")
+        raise FileRefused("not_found", f"{path!r} does not have the text of the write")
 
 
 def _pause_s(effect: Effect) -> float:

@@ -32,7 +32,7 @@ _CODES: Final = {
 }
 
 
-class RootUnusable(PlacetError):  # noqa: N818  # what it says
+class RootUnusable(PlacetError):  # noqa: N818  # the name states the fault
     """The folder cannot be a root, or this system lacks the calls that confine access to it."""
 
 
@@ -65,7 +65,7 @@ class FileRoot:
             FileRefused: The path is no such file, does not exist, or is larger.
         """
         with _refusing(path), self._folder_of(path) as (folder, name):
-            # Without O_NONBLOCK the open of a FIFO would wait for somebody who writes.
+            # Without O_NONBLOCK the open of a FIFO would wait for a writer.
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             file = os.open(name, flags, dir_fd=folder)
             try:

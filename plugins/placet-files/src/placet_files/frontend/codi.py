@@ -131,7 +131,7 @@ class ToolUnregistered(PlacetError, LookupError):  # noqa: N818  # the code's ow
     """The error of an action whose tool is not registered."""
 
 
-class ToolFailed(PlacetError):  # noqa: N818  # what it says
+class ToolFailed(PlacetError):  # noqa: N818  # the name states the fault
     """The error of a tool that could not execute an action; the message begins with the code."""
 
 

@@ -7,7 +7,7 @@ parsed, held and refused by the same code as every other proposal. See `docs/gui
 """
 
 try:
-    import pydantic_ai  # noqa: F401  # asked for here, so that one sentence says what is missing
+    import pydantic_ai  # noqa: F401  # fails here, so one message names the missing package
 except ModuleNotFoundError as error:
     raise ImportError(
         "placet.agents.Llm needs the extra 'llm': pip install 'placet[llm]'"

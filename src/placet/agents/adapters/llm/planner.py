@@ -107,7 +107,7 @@ class Llm:
         elif base_url is not None or api_key_env is not None:
             raise ValueError(
                 "base_url and api_key_env are for a model that is named, as in "
-                "Llm('openai-chat:qwen3:4b', base_url=...); this one has an address of its own"
+                "Llm('openai-chat:qwen3:4b', base_url=...); this model has its address"
             )
         else:
             self._model = model if isinstance(model, Model) else FunctionModel(model)

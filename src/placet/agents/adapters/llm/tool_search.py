@@ -98,7 +98,7 @@ def unwrapped(call: Call) -> Call:
     try:
         value = from_json(call.arguments)
     except ValueError:
-        return call  # the parser says what is wrong with it
+        return call  # the parser names the fault
     if not isinstance(value, dict):
         return call
     kind = value.pop("kind", "")

@@ -62,7 +62,7 @@ class SingleStructure:
                         singles[start + place] = single
             except INTERRUPTS:
                 raise
-            except BaseException:  # noqa: BLE001  # each by itself, which says what is wrong
+            except BaseException:  # noqa: BLE001  # decided one by one, which names the fault
                 continue
         return singles
 
