@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from placet.cli.progress import progress_bar
-from placet.cli.terminal import CommandError, Line, Output, TextTable, with_json
+from placet.cli.terminal import CommandError, Line, Output, with_json
 
 
 @with_json
@@ -31,8 +31,8 @@ def bench(
     with progress_bar("bench", None, "workloads") as on_progress:
         results = run(names, seconds, on_progress=on_progress)
     lines: list[Line] = []
-    for head, *rows in tables_of(results):
-        lines += [TextTable(rows, head, indent=""), ""]
+    for table in tables_of(results):
+        lines += [table, ""]
     lines += notes_of(results)
     lines.append(f"{results[0]['python']}; {results[0]['machine']}; {seconds:g} s each")
     return Output(results, lines)

@@ -6,7 +6,6 @@ did to a mover is one change for each neighbor, made once and shared by them.
 
 import asyncio
 from random import Random
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from placet.domains.world import World
@@ -84,13 +83,8 @@ class ObservedWorld(WholeWorld):
         self.observations = self.changes = 0
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await super().__aexit__(kind, error, trace)  # closes the streams, which ends their readers
+    async def __aexit__(self, *error: object) -> None:
+        await super().__aexit__(*error)  # closes the streams, which ends their readers
         await asyncio.gather(*self._watching)
 
     async def _watch(self, handle: "AgentHandle", is_observing: asyncio.Event) -> None:

@@ -68,7 +68,7 @@ async def bytes_per_req_id(scale: Scale, *, are_free_form: bool = False) -> floa
 
     `are_free_form`: the req_ids are not a sequence, so each is stored as a string.
     """
-    shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
+    shape = scale.shape
     make = _FreeFormLoad if are_free_form else Load
     async with KernelAlone(make(Shape(agents=1, window_ids=1))):
         pass  # the first world imports modules, which are no part of a window

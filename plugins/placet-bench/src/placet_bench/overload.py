@@ -290,7 +290,7 @@ async def overload(scale: Scale, seconds: float) -> dict[str, Json]:
 
     Return the figures of the workload as plain JSON.
     """
-    shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
+    shape = scale.shape
     # All but `dilate`: there is no end to a load that does not come in simulated time.
     names = [policy for policy in BACKPRESSURE if policy != "dilate"]
     places = scale.overload_places

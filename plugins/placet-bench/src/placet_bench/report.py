@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from placet.cli.terminal import TextTable
 from placet.schemas.codec import Json
 from placet.stores.gc_tuning import tuned_gc
 from placet_bench.suite import SUITE
@@ -143,15 +144,14 @@ def figure(result: dict[str, Json], path: str) -> float | None:
     return None if part is None else float(part)
 
 
-def as_table(results: Iterable[dict[str, Json]]) -> str:
+def as_table(results: Sequence[dict[str, Json]]) -> str:
     """Return results as text: a table with a line per workload, tables of rows, and notes."""
-    results = list(results)
-    notes = notes_of(results)
-    return "\n\n".join([*map(_aligned, tables_of(results)), *(["\n".join(notes)] if notes else ())])
+    parts = [table.lines() for table in tables_of(results)]
+    return "\n\n".join(map("\n".join, filter(None, [*parts, notes_of(results)])))
 
 
-def tables_of(results: Sequence[dict[str, Json]]) -> list[list[tuple[str, ...]]]:
-    """Return tables, each with its head as the first row: one of all workloads, then of rows."""
+def tables_of(results: Sequence[dict[str, Json]]) -> list[TextTable]:
+    """Return tables: one with a row per workload, then those of workloads that have rows."""
     head = (
         "workload",
         "intents/s",
@@ -161,8 +161,8 @@ def tables_of(results: Sequence[dict[str, Json]]) -> list[list[tuple[str, ...]]]
         "p99 ms",
         "other figures",
     )
-    tables = [[head, *(_row(result) for result in results)]]
-    return [*tables, *(_step_rows(result) for result in results if "rows" in result)]
+    table = TextTable([_row(result) for result in results], head, indent="")
+    return [table, *(_step_table(result) for result in results if "rows" in result)]
 
 
 def notes_of(results: Iterable[dict[str, Json]]) -> list[str]:
@@ -172,39 +172,21 @@ def notes_of(results: Iterable[dict[str, Json]]) -> list[str]:
     ]
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    return "\n".join(lines)
-
-
-def _step_rows(result: dict[str, Json]) -> list[tuple[str, ...]]:
+def _step_table(result: dict[str, Json]) -> TextTable:
     """Return the table of workload `step`, in which every figure is per act of one agent."""
-    head = (
-        "batches of 1",
-        "agents",
-        "CPU µs an act (p25-p75)",
-        "÷ (p25-p75)",
-        "compared with",
-        "bar",
-    )
-    return [
-        head,
-        *(
-            (
-                row["name"],
-                f"{row['agents']:,}",
-                _quartiles(row["cpu_us"]),
-                _quartiles(row["ratio"]) if "ratio" in row else "",
-                row.get("compared_with", ""),
-                row["bar"],
-            )
-            for row in result["rows"]
-        ),
+    head = ("batches of 1", "agents", "CPU µs an act (p25-p75)", "÷ (p25-p75)", "compared with")
+    rows = [
+        (
+            row["name"],
+            f"{row['agents']:,}",
+            _quartiles(row["cpu_us"]),
+            _quartiles(row["ratio"]) if "ratio" in row else "",
+            row.get("compared_with", ""),
+            row["bar"],
+        )
+        for row in result["rows"]
     ]
+    return TextTable(rows, (*head, "bar"), indent="")
 
 
 def _quartiles(values: dict[str, float]) -> str:

@@ -15,7 +15,6 @@ from contextlib import AsyncExitStack
 from math import ceil
 from pathlib import Path
 from statistics import quantiles
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from placet.runtime.agent_handle import AgentHandle
@@ -136,12 +135,7 @@ class Look(Stepper):
         self._number = 0
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self._exit.aclose()
 
     async def prepare(self) -> None:

@@ -6,7 +6,6 @@ kernel and the domain `world`.
 """
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
 from placet.domains.world import World
@@ -38,12 +37,7 @@ class Stepper:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         """Nothing to close."""
 
     async def prepare(self) -> Any:  # noqa: ANN401  # differs by subclass

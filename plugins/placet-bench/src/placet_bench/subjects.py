@@ -8,7 +8,6 @@ import asyncio
 import time
 from array import array
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from placet.kernel.kernel import Kernel
@@ -60,12 +59,7 @@ class Contender:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         """Nothing to close."""
 
     def next_chunk(self) -> Chunk:
@@ -77,12 +71,32 @@ class Contender:
         raise NotImplementedError
 
 
-class Reference(Contender):
+class Submitter(Contender):
+    """The base of the contenders that submit the batches of a load to a world.
+
+    Args:
+        load: The load.
+        world: The world; its seq is the context of the batches.
+    """
+
+    def __init__(self, load: Load, world: ReferenceWorld | Kernel | Orchestrator) -> None:
+        super().__init__()
+        self._load = load
+        self._world = world
+
+    async def __aenter__(self) -> Self:
+        await self.run(self._load.chunk(self._world.seq, self._load.shape.filling_rounds))
+        return self
+
+    def next_chunk(self) -> Chunk:
+        """Return the next batches of every lane; not timed."""
+        return self._load.chunk(self._world.seq)
+
+
+class Reference(Submitter):
     """The contender that runs the hand-written reference loop, with which others are compared."""
 
     def __init__(self, load: Load) -> None:
-        super().__init__()
-        self._load = load
         quota = Quota.of(QUOTA)
         self.world = ReferenceWorld(
             load.agent_ids,
@@ -93,14 +107,7 @@ class Reference(Contender):
             threshold=STALENESS_THRESHOLD,
             window_ids=load.shape.window_ids,
         )
-
-    async def __aenter__(self) -> Self:
-        await self.run(self._load.chunk(self.world.seq, self._load.shape.filling_rounds))
-        return self
-
-    def next_chunk(self) -> Chunk:
-        """Return the next batches of every lane; not timed."""
-        return self._load.chunk(self.world.seq)
+        super().__init__(load, self.world)
 
     async def run(self, chunk: Chunk) -> None:
         """Submit the batches of a chunk in one loop."""
@@ -113,7 +120,7 @@ class Reference(Contender):
                     raise UnexpectedRefusalError(code)
 
 
-class KernelAlone(Contender):
+class KernelAlone(Submitter):
     """The contender that runs the kernel without actors: check and decide, in groups.
 
     Attributes:
@@ -122,21 +129,12 @@ class KernelAlone(Contender):
     """
 
     def __init__(self, load: Load, records: list[bytes] | None = None) -> None:
-        super().__init__()
-        self._load = load
         self.records = records
         sink = None if records is None else records.append
         self.kernel = Kernel(make_domain(), make_kernel_config(load.shape), sink=sink)
+        super().__init__(load, self.kernel)
         for agent_id in load.agent_ids:
             self.kernel.register_agent(agent_id, permissions=PERMISSIONS)
-
-    async def __aenter__(self) -> Self:
-        await self.run(self._load.chunk(self.kernel.seq, self._load.shape.filling_rounds))
-        return self
-
-    def next_chunk(self) -> Chunk:
-        """Return the next batches of every lane; not timed."""
-        return self._load.chunk(self.kernel.seq)
 
     async def run(self, chunk: Chunk) -> None:
         """Decide the batches of a chunk, `GROUP_BATCHES` at a time."""
@@ -162,7 +160,7 @@ def _decide(kernel: Kernel, group: list[CheckedBatch]) -> None:
             raise UnexpectedRefusalError(verdict)
 
 
-class WholeWorld(Contender):
+class WholeWorld(Submitter):
     """The contender that runs an orchestrator; every lane is a task that awaits its verdicts.
 
     Attributes:
@@ -172,33 +170,23 @@ class WholeWorld(Contender):
     def __init__(
         self, load: Load, store: str = "memory://", *, domain: Domain | None = None
     ) -> None:
-        super().__init__()
-        self._load = load
         self._handles: dict[str, AgentHandle] = {}
         self._exit = AsyncExitStack()
         config = make_config(load.shape, store)
         self.orchestrator = Orchestrator(domain or make_domain(), config)
+        super().__init__(load, self.orchestrator)
 
     async def __aenter__(self) -> Self:
         await self._exit.enter_async_context(self.orchestrator)
         for agent_id in self._load.agent_ids:
             handle = await self.orchestrator.register_agent(agent_id, permissions=PERMISSIONS)
             self._handles[agent_id] = handle
-        await self.run(self._load.chunk(self.orchestrator.seq, self._load.shape.filling_rounds))
+        await super().__aenter__()
         self.latencies_ns = array("q")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self._exit.aclose()
-
-    def next_chunk(self) -> Chunk:
-        """Return the next batches of every lane; not timed."""
-        return self._load.chunk(self.orchestrator.seq)
 
     async def run(self, chunk: Chunk) -> None:
         """Submit the batches of a chunk: each lane awaits a verdict before its next batch."""

@@ -69,9 +69,18 @@ def _figures(turns: Sequence[Sample], reference: Sequence[Sample]) -> Figures:
     }
 
 
+def _compare(
+    figures: Figures, name: str, turns: Sequence[Sample], others: Sequence[Sample]
+) -> None:
+    """Add the ratio of one contender's throughput to another's, and its spread."""
+    ratio = spread(ratios(turns, others))
+    figures[name] = ratio.middle
+    figures["spread"][name] = ratio.as_dict()
+
+
 async def _in_memory(shape: Shape, scale: Scale, seconds: float) -> Figures:
-    reference = Reference(Load(shape, chunk_intents=scale.chunk_intents))
-    world = WholeWorld(Load(shape, chunk_intents=scale.chunk_intents))
+    reference = Reference(scale.load(shape))
+    world = WholeWorld(scale.load(shape))
     turns = await _compete([reference, world], seconds)
     figures = _figures(turns[world], turns[reference])
     figures["verdict_ms"] = percentiles_ms(world.latencies_ns)
@@ -80,8 +89,7 @@ async def _in_memory(shape: Shape, scale: Scale, seconds: float) -> Figures:
 
 async def w1(scale: Scale, seconds: float) -> Figures:
     """Measure workload W1, throughput: batches of 10 intents, one outstanding per agent."""
-    shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
-    return await _in_memory(shape, scale, seconds)
+    return await _in_memory(scale.shape, scale, seconds)
 
 
 async def w1s(scale: Scale, seconds: float) -> Figures:
@@ -92,19 +100,17 @@ async def w1s(scale: Scale, seconds: float) -> Figures:
 
 async def w2(scale: Scale, seconds: float) -> Figures:
     """Measure workload W2, delivery: as W1, and about 8 neighbors observe every move."""
-    shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
+    shape = scale.shape
     reference, world, observed = subjects = (
-        Reference(Load(shape, chunk_intents=scale.chunk_intents)),
-        WholeWorld(Load(shape, chunk_intents=scale.chunk_intents)),
+        Reference(scale.load(shape)),
+        WholeWorld(scale.load(shape)),
         ObservedWorld(Walking(shape, chunk_intents=scale.chunk_intents), reach_for(scale.agents)),
     )
     turns = await _compete(subjects, seconds)
     intents = sum(turn.intents for turn in turns[observed])
-    to_w1 = spread(ratios(turns[observed], turns[world]))
     figures = _figures(turns[observed], turns[reference])
     figures["verdict_ms"] = percentiles_ms(observed.latencies_ns)
-    figures["ratio_to_w1"] = to_w1.middle
-    figures["spread"]["ratio_to_w1"] = to_w1.as_dict()
+    _compare(figures, "ratio_to_w1", turns[observed], turns[world])
     figures["changes_per_batch"] = observed.changes * shape.batch_intents / intents
     figures["observations_per_second"] = observed.observations / sum(
         turn.wall_ns / 1e9 for turn in turns[observed]
@@ -122,18 +128,16 @@ async def w3(scale: Scale, seconds: float) -> Figures:
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
         store = f"sqlite:///{Path(folder) / 'w3.db'}?synchronous=full"
         reference, memory, durable = subjects = (
-            Reference(Load(shape, chunk_intents=scale.chunk_intents)),
-            WholeWorld(Load(shape, chunk_intents=scale.chunk_intents)),
-            WholeWorld(Load(shape, chunk_intents=scale.chunk_intents), store),
+            Reference(scale.load(shape)),
+            WholeWorld(scale.load(shape)),
+            WholeWorld(scale.load(shape), store),
         )
         turns = await _compete(subjects, seconds)
         commit_ms = durable.statistics()["commit_ms"]
-    to_memory = spread(ratios(turns[durable], turns[memory]))
     figures = _figures(turns[durable], turns[reference])
     figures["verdict_ms"] = percentiles_ms(durable.latencies_ns)
     figures["commit_ms"] = commit_ms
-    figures["ratio_to_memory"] = to_memory.middle
-    figures["spread"]["ratio_to_memory"] = to_memory.as_dict()
+    _compare(figures, "ratio_to_memory", turns[durable], turns[memory])
     figures["memory"] = _figures(turns[memory], turns[reference])
     figures["memory"]["verdict_ms"] = percentiles_ms(memory.latencies_ns)
     figures["notes"] = [
@@ -187,29 +191,27 @@ async def w5(scale: Scale, seconds: float) -> Figures:
 
 async def replay(scale: Scale, seconds: float) -> Figures:
     """Measure workload `replay`: replay and verification of a log, compared with W1."""
-    shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
-    reference = Reference(Load(shape, chunk_intents=scale.chunk_intents))
-    world = WholeWorld(Load(shape, chunk_intents=scale.chunk_intents))
-    fold = Fold(Load(shape, chunk_intents=scale.chunk_intents), scale.replay_intents)
-    again = Verified(Load(shape, chunk_intents=scale.chunk_intents), scale.replay_intents)
+    shape = scale.shape
+    reference = Reference(scale.load(shape))
+    world = WholeWorld(scale.load(shape))
+    fold = Fold(scale.load(shape), scale.replay_intents)
+    again = Verified(scale.load(shape), scale.replay_intents)
     turns = await _compete([reference, world, fold, again], seconds)
     figures = _figures(turns[fold], turns[reference])
-    for name, contender in (("ratio_to_w1", fold), ("verify_to_w1", again)):
-        to_w1 = spread(ratios(turns[contender], turns[world]))
-        figures[name] = to_w1.middle
-        figures["spread"][name] = to_w1.as_dict()
+    _compare(figures, "ratio_to_w1", turns[fold], turns[world])
+    _compare(figures, "verify_to_w1", turns[again], turns[world])
     return figures
 
 
 async def recovery(scale: Scale, seconds: float) -> Figures:
     """Measure workload `recovery`: opening a log on disk, without and with a snapshot."""
-    shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
+    shape = scale.shape
     first, *longer = scale.recovery_intents
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
-        disk = DiskLog(Path(folder) / "log.db", Load(shape, chunk_intents=scale.chunk_intents))
+        disk = DiskLog(Path(folder) / "log.db", scale.load(shape))
         reference, world, whole = subjects = (
-            Reference(Load(shape, chunk_intents=scale.chunk_intents)),
-            WholeWorld(Load(shape, chunk_intents=scale.chunk_intents)),
+            Reference(scale.load(shape)),
+            WholeWorld(scale.load(shape)),
             Recovering(disk, first),
         )
         turns = await _compete(subjects, seconds)
@@ -218,9 +220,7 @@ async def recovery(scale: Scale, seconds: float) -> Figures:
             for intents in (first, *longer)
         ]
     figures = _figures(turns[whole], turns[reference])
-    to_w1 = spread(ratios(turns[whole], turns[world]))
-    figures["ratio_to_w1"] = to_w1.middle
-    figures["spread"]["ratio_to_w1"] = to_w1.as_dict()
+    _compare(figures, "ratio_to_w1", turns[whole], turns[world])
     figures["openings"] = [opening._asdict() for opening in openings]
     figures["notes"] = [
         *(
@@ -235,9 +235,9 @@ async def recovery(scale: Scale, seconds: float) -> Figures:
 
 async def kernel(scale: Scale, seconds: float) -> Figures:
     """Measure workload `kernel`: the kernel without actors, on the load of W1."""
-    shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
-    reference = Reference(Load(shape, chunk_intents=scale.chunk_intents))
-    alone = KernelAlone(Load(shape, chunk_intents=scale.chunk_intents))
+    shape = scale.shape
+    reference = Reference(scale.load(shape))
+    alone = KernelAlone(scale.load(shape))
     turns = await _compete([reference, alone], seconds)
     return _figures(turns[alone], turns[reference])
 

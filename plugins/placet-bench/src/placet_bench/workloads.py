@@ -99,6 +99,15 @@ class Scale:
     town_runs: int = 3
     town_arguments: tuple[str, ...] = ()
 
+    @property
+    def shape(self) -> Shape:
+        """Shape of the load of W1."""
+        return Shape(agents=self.agents, window_ids=self.window_ids)
+
+    def load(self, shape: Shape) -> "Load":
+        """Return a load of a shape, in chunks of this scale."""
+        return Load(shape, chunk_intents=self.chunk_intents)
+
 
 class ClientLane(NamedTuple):
     """Benchmark data: the prepared batches of one agent, in the order of submission."""

@@ -131,7 +131,7 @@ def test_every_bar_has_a_figure(results):
 
 
 def test_tables_name_every_workload_and_every_bar(results):
-    table = as_table(results.values())
+    table = as_table(list(results.values()))
     assert all(workload in table for workload in WORKLOADS)
     markdown = as_markdown(list(results.values()))
     assert all(bar.label in markdown for bar in BARS)
