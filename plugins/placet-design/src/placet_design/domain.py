@@ -12,6 +12,7 @@ from placet.schemas.effect import Effect, Settlement
 from placet.schemas.identity import Ref
 from placet_design import payloads, phase_rules, rules
 from placet_design.access import DesignSight, for_writers, may_read, set_access
+from placet_design.effects import EXECUTORS
 from placet_design.exports import FORMATS, keep_export
 from placet_design.phase_results import ASSUMPTIONS, PENDING, keep_results
 from placet_design.phases import PHASES
@@ -24,10 +25,10 @@ from placet_design.state.versions import finish, redo, undo
 RULES_VERSION: Final = "1"
 
 _WORK: Final[Mapping[str, int]] = {
-    "run_phases": 150,
-    "export": 100,
-    "transition": 30,
-    "set_access": 30,
+    "design.run_phases": 150,
+    "design.export": 100,
+    "design.transition": 30,
+    "design.set_access": 30,
 }
 """Units of the kinds that read the whole design, or all phases. The formulae of the phases run as
 an effect, outside of the writer.
@@ -156,7 +157,7 @@ def _kinds(settings: DesignSettings) -> tuple[Kind, ...]:
             payloads.SetAccess,
             set_access,
             risk="high",
-            work=_WORK["set_access"],
+            work=_WORK["design.set_access"],
             summary="Set who may read and change the design.",
         ),
     )
@@ -176,62 +177,37 @@ def _choices(settings: DesignSettings) -> dict[str, Mapping[str, Sequence[str]]]
 
 
 def _kinds_of_work(settings: DesignSettings) -> tuple[Kind, ...]:
-    undo_max = settings.undo_max
-    plain: tuple[tuple[str, object, Rule, str], ...] = (
+    undo_max, change = settings.undo_max, rules.change_rule
+    rows: tuple[tuple[str, object, Rule, str], ...] = (
         ("plan", payloads.PlanHead, rules.plan, "Begin the batch of a plan."),
         ("intent", payloads.LogIntent, rules.log_intent, "Record a request as understood."),
         ("set", payloads.Set, rules.set_rule(settings), "Set a parameter."),
-        (
-            "increase",
-            payloads.ParameterChange,
-            rules.change_rule(settings, 1),
-            "Increase a parameter.",
-        ),
-        (
-            "decrease",
-            payloads.ParameterChange,
-            rules.change_rule(settings, -1),
-            "Decrease a parameter.",
-        ),
+        ("increase", payloads.ParameterChange, change(settings, 1), "Increase a parameter."),
+        ("decrease", payloads.ParameterChange, change(settings, -1), "Decrease a parameter."),
         ("lock", payloads.Lock, rules.lock_rule(settings), "Lock a parameter."),
         ("unlock", payloads.Unlock, rules.unlock_rule(settings), "Unlock a parameter."),
-        (
-            "request_clarification",
-            payloads.RequestClarification,
-            rules.request_clarification,
-            "Ask the person instead of guessing.",
-        ),
+        ("request_clarification", payloads.RequestClarification, rules.request_clarification,
+         "Ask the person instead of guessing."),
         ("noop", payloads.Noop, rules.noop, "Do nothing."),
         ("create", payloads.Create, rules.create, "Name the design."),
         ("undo", payloads.Noop, lambda d, _: undo(d, undo_max), "Undo the latest commit."),
         ("redo", payloads.Noop, lambda d, _: redo(d, undo_max), "Redo an undone commit."),
         ("assume", payloads.Assume, rules.assume, "Set an assumption of the phases."),
-        (
-            "transition",
-            payloads.Transition,
-            phase_rules.transition,
-            "Set the state of a phase by hand.",
-        ),
-    )
-    return (
-        *[
-            Kind(payloads.PREFIX + n, payload, rule, summary=says, work=_WORK.get(n, 0))
-            for n, payload, rule, says in plain
-        ],
+        ("transition", payloads.Transition, phase_rules.transition,
+         "Set the state of a phase by hand."),
+        ("run_phases", payloads.RunPhases, phase_rules.run, "Run phases."),
+        ("export", payloads.Export, phase_rules.export, "Write the design out."),
+    )  # fmt: skip
+    return tuple(
         Kind(
-            "design.run_phases",
-            payloads.RunPhases,
-            phase_rules.run,
-            effects=(payloads.RUN_EFFECT,),
-            work=_WORK["run_phases"],
-            summary="Run phases.",
-        ),
-        Kind(
-            "design.export",
-            payloads.Export,
-            phase_rules.export,
-            effects=(payloads.EXPORT_EFFECT,),
-            work=_WORK["export"],
-            summary="Write the design out.",
-        ),
+            name,
+            payload,
+            rule,
+            # An effect has the name of its kind.
+            effects=(name,) if name in EXECUTORS else (),
+            summary=summary,
+            work=_WORK.get(name, 0),
+        )
+        for short, payload, rule, summary in rows
+        for name in [payloads.PREFIX + short]
     )

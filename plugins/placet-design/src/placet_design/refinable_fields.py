@@ -112,38 +112,18 @@ def _number(
 ) -> RefinableField:
     """Declare a float; the first unit is the kernel's, steps are a_bit, normal and way."""
     allowed = tuple(units.split())
-    return RefinableField(
-        path=path,
-        type="float",
-        kernel_unit=allowed[0] if allowed else "",
-        allowed_units=allowed,
-        min_value=bounds[0],
-        max_value=bounds[1],
-        keywords=_words(keywords),
-        description=description,
-        steps=dict(zip(Step, steps, strict=True)),
-    )
+    unit, amounts = "".join(allowed[:1]), dict(zip(Step, steps, strict=True))
+    words = _words(keywords)
+    return RefinableField(path, "float", unit, allowed, *bounds, words, description, steps=amounts)
 
 
 def _count(path: str, low: int, high: int, description: str, keywords: str) -> RefinableField:
-    return RefinableField(
-        path=path,
-        type="int",
-        min_value=low,
-        max_value=high,
-        keywords=_words(keywords),
-        description=description,
-    )
+    return RefinableField(path, "int", "", (), low, high, _words(keywords), description)
 
 
 def _choice(path: str, values: str, description: str, keywords: str) -> RefinableField:
-    return RefinableField(
-        path=path,
-        type="enum",
-        values=tuple(values.split()),
-        keywords=_words(keywords),
-        description=description,
-    )
+    words, allowed = _words(keywords), tuple(values.split())
+    return RefinableField(path, "enum", "", (), None, None, words, description, allowed)
 
 
 def _words(keywords: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ Every dimension here is a ratio scale, so a conversion is one multiplication. A 
 offset (degrees Celsius) is not needed; it would get a separate table.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import pi
 from typing import Final, TypeVar
 
@@ -86,23 +86,10 @@ class UnitConverter:
         Raises:
             UnitConversionError: A unit is unknown, or the dimensions differ.
         """
-        try:
-            return value * _FACTORS[from_unit][to_unit]
-        except KeyError:
-            raise UnitConversionError(from_unit, to_unit) from None
+        return value * UnitConverter.factor(from_unit, to_unit)
 
     normalize = convert
     """The seed's name: from the unit that was given to the kernel's."""
-
-    @staticmethod
-    def convert_all(values: Iterable[float], from_unit: str, to_unit: str) -> list[float]:
-        """Convert many values of one unit with one lookup.
-
-        Raises:
-            UnitConversionError: A unit is unknown, or the dimensions differ.
-        """
-        factor = UnitConverter.factor(from_unit, to_unit)
-        return [value * factor for value in values]
 
     @staticmethod
     def can_convert(from_unit: str, to_unit: str) -> bool:
@@ -113,11 +100,6 @@ class UnitConverter:
     def get_supported_units() -> list[str]:
         """List every unit, by dimension."""
         return list(_FACTORS)
-
-    @staticmethod
-    def pairs() -> list[tuple[str, str]]:
-        """List every pair of different units of one dimension."""
-        return [(a, b) for a, others in _FACTORS.items() for b in others if a != b]
 
 
 def clamp_to_bounds(value: N, low: N | None, high: N | None) -> tuple[N, bool]:

@@ -5,7 +5,7 @@ ISO 8601 string: domains have no clock and make none.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -150,13 +150,7 @@ class Adjustment:
 
     def as_dict(self) -> dict[str, Json]:
         """Return it as plain JSON."""
-        return {
-            "code": self.code,
-            "message": self.message,
-            "path": self.path,
-            "requested": self.requested,
-            "used": self.used,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,21 +195,3 @@ ExportRequestedEvent: Final = _event(
 ExportCompletedEvent: Final = _event(
     _T.EXPORT_COMPLETED, "The design was exported.", "format design_version"
 )
-
-
-def make_event(
-    event_type: KernelEventType,
-    *,
-    seq: int,
-    record: int,
-    n: int,
-    sim_time: float,
-    actor: str,
-    **values: Json,
-) -> KernelEvent:
-    """Build an event of a type; `values` are all fields of its type.
-
-    Raises:
-        TypeError: A field is missing or unknown.
-    """
-    return EVENTS[event_type](seq=seq, record=record, n=n, sim_time=sim_time, actor=actor, **values)

@@ -12,7 +12,7 @@ from placet.schemas.event import Event
 from placet.schemas.identity import SYSTEM
 from placet_design import payloads
 from placet_design.actions.plans import is_action
-from placet_design.events.events import KernelEvent, KernelEventType, make_event
+from placet_design.events.events import EVENTS, KernelEvent, KernelEventType
 from placet_design.phases import stale_by
 from placet_design.phases.states import PhaseState
 
@@ -29,16 +29,9 @@ def project(event: Event) -> list[KernelEvent]:
     projector = _PROJECTORS.get(event.type)
     if projector is None:
         return []
+    common: Fields = {"seq": event.seq, "record": event.record, "sim_time": event.sim_time}
     return [
-        make_event(
-            event_type,
-            seq=event.seq,
-            record=event.record,
-            n=n,
-            sim_time=event.sim_time,
-            actor=actor,
-            **fields,
-        )
+        EVENTS[event_type](n=n, actor=actor, **common, **fields)
         for n, (event_type, actor, fields) in enumerate(projector(event.data))
     ]
 

@@ -27,7 +27,13 @@ from placet_design.actions.plans import (
     intent_payload,
     plan_body,
 )
-from placet_design.actions.protocol import ActionPlan, Intent, IntentType, stale_message
+from placet_design.actions.protocol import (
+    ActionPlan,
+    Intent,
+    IntentType,
+    StalePlanError,
+    stale_message,
+)
 from placet_design.domain import Design
 from placet_design.payloads import PARAMETERS, LogIntent
 from placet_design.settings import DesignSettings
@@ -212,12 +218,9 @@ def _of_the_gate(verdict: Verdict) -> Response:
 
 
 def _stale(plan: ActionPlan, current: int) -> Response:
-    body = {
-        "error": "stale_plan",
-        "message": stale_message(plan.design_version_before, current),
-        "current_design_version": current,
-    }
-    return json_response(body, 409)
+    message = stale_message(plan.design_version_before, current)
+    stale = StalePlanError(message, current_design_version=current)
+    return json_response(stale.as_dict(), 409)
 
 
 def _now(kernel: Kernel, paths: Sequence[str | None], agent_id: str) -> _Now:

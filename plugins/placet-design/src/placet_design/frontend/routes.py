@@ -7,7 +7,7 @@ have the form that all routes use.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 from msgspec import Meta, to_builtins
 from starlette.applications import Starlette
@@ -316,10 +316,10 @@ async def parse_sentence(design_id: str, request: Request) -> Response:
 async def undo_commit(design_id: str, request: Request) -> Response:
     """Revert the latest commit by a new commit. Safe to repeat with one `req_id`."""
     who, world = _enter(request, design_id, needs=Role.AGENT)
-    step = await _step(request, who, world, "design.undo", {})
-    if step.answer is None:
-        return verdict_answer(step.verdict)
-    return json_response({**step.answer, "design_version": await world.query(_version)})
+    verdict, answer = await _step(request, who, world, "design.undo", {})
+    if answer is None:
+        return verdict_answer(verdict)
+    return json_response({**answer, "design_version": await world.query(_version)})
 
 
 @table.on(
@@ -348,13 +348,13 @@ async def run_phase(design_id: str, phase: str, request: Request) -> Response:
     if phase not in PHASES:
         known = ", ".join(PHASES)
         raise Problem("not_found", f"there is no phase {phase!r:.80}; there are {known}")
-    step = await _step(request, who, world, "design.run_phases", {"phases": [phase]})
-    answer = step.answer
+    payload = {"phases": [phase]}
+    verdict, answer = await _step(request, who, world, "design.run_phases", payload)
     if answer is None:
-        return verdict_answer(step.verdict)
+        return verdict_answer(verdict)
     try:
         async with asyncio.timeout(_PHASE_SECONDS_MAX):
-            await world.wait_effects(step.verdict)
+            await world.wait_effects(verdict)
     except TimeoutError:
         raise Problem("unavailable", "the phase still runs; look at the phases later") from None
     return json_response(
@@ -431,26 +431,17 @@ def _plan_handler(who: Principal, world: Orchestrator) -> DesignPlanHandler:
     return DesignPlanHandler(world, setup_of(world), name, role, who.submitter)
 
 
-class _Step(NamedTuple):
-    """The verdict and the answer of a single intent.
-
-    Attributes:
-        verdict: Verdict of the gate.
-        answer: The answer in the design protocol's form; None if it has none for this verdict.
-    """
-
-    verdict: Verdict
-    answer: dict[str, Json] | None
-
-
 async def _step(
     request: Request,
     who: Principal,
     world: Orchestrator,
     kind: str,
     payload: Mapping[str, Json],
-) -> _Step:
-    """Submit a single intent."""
+) -> tuple[Verdict, dict[str, Json] | None]:
+    """Submit a single intent; return the verdict of the gate and the design protocol's answer.
+
+    The answer is None for a verdict that the protocol has no form for.
+    """
     body = await context_of(request).read(request, Undo, is_optional=True)
     handler = _plan_handler(who, world)
     await handler.enter()
@@ -460,7 +451,7 @@ async def _step(
         [intent_of(kind, payload, handler.agent_id, key, seq)], submitter=handler.submitter
     )
     answer = answer_of(verdict)
-    return _Step(verdict, None if answer is None else {**answer, "req_id": key})
+    return verdict, None if answer is None else {**answer, "req_id": key}
 
 
 def _ran(kernel: Kernel, name: str, answer: Mapping[str, Json]) -> dict[str, Json]:

@@ -14,6 +14,12 @@ _BOOLEAN: Final = {"type": "boolean"}
 _SEQ: Final = {"type": "integer", "minimum": 0}
 _OPEN: Final[dict[str, Json]] = {"type": "object"}
 _ID: Final = {"type": "string", "minLength": 1, "maxLength": ID_CHARS_MAX}
+_STEP: Final[dict[str, Json]] = {
+    "success": _BOOLEAN,
+    "rejections": array_schema(_OPEN),
+    "req_id": _ID,
+    "design_version": _SEQ,
+}
 
 SCHEMAS: Final[Mapping[str, Json]] = {
     "Design": object_schema(
@@ -34,20 +40,10 @@ SCHEMAS: Final[Mapping[str, Json]] = {
             "rewordings": array_schema(_TEXT),
         }
     ),
-    "StepAnswer": object_schema(
-        {
-            "success": _BOOLEAN,
-            "rejections": array_schema(_OPEN),
-            "req_id": _ID,
-            "design_version": _SEQ,
-        }
-    ),
+    "StepAnswer": object_schema(_STEP),
     "PhaseRun": object_schema(
         {
-            "success": _BOOLEAN,
-            "rejections": array_schema(_OPEN),
-            "req_id": _ID,
-            "design_version": _SEQ,
+            **_STEP,
             "phase": object_schema({"name": _TEXT, "status": _TEXT}, is_open=True),
         }
     ),

@@ -7,7 +7,6 @@ the waterplane, the center of buoyancy (Morrish/Normand) and the inertia of the 
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Final
 
 from placet.schemas.codec import Json
@@ -37,32 +36,6 @@ PRISMATIC_TOLERANCE: Final = 0.01
 """How far a given prismatic coefficient may be from Cb/Cm, as a fraction of it."""
 KG_PER_DEPTH: Final = 0.65
 """Center of gravity as a fraction of the depth, assumed for the moment to change trim."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hydrostatics:
-    """The hydrostatics of the hull: results of the phase, in the field's symbols."""
-
-    prismatic_coefficient: float
-    displaced_volume_m3: float
-    displacement_t: float
-    waterplane_coefficient: float
-    waterplane_area_m2: float
-    tonnes_per_cm: float
-    center_of_buoyancy_m: float
-    transverse_inertia_coefficient: float
-    transverse_inertia_coefficient_mccloghrie: float
-    metacentric_radius_m: float
-    metacenter_height_m: float
-    longitudinal_inertia_coefficient: float
-    longitudinal_metacentric_radius_m: float
-    trim_moment_t_m_per_cm: float
-    wetted_surface_denny_m2: float
-    freeboard_m: float
-    length_to_beam: float
-    beam_to_draft: float
-    length_to_depth: float
-    slenderness: float
 
 
 def waterplane_coefficient(block_coefficient: float) -> float:
@@ -113,42 +86,44 @@ def hydrostatics(
     block_coefficient: float,
     midship_coefficient: float,
     density_t_per_m3: float = DENSITY_T_PER_M3,
-) -> Hydrostatics:
-    """Compute the hydrostatics at the design draft. All lengths are positive."""
+) -> dict[str, float]:
+    """Return the hydrostatics at the design draft, in the field's symbols.
+
+    All lengths are positive.
+    """
     volume = length_m * beam_m * draft_m * block_coefficient
     displacement = density_t_per_m3 * volume
     waterplane = waterplane_coefficient(block_coefficient)
     area = waterplane * length_m * beam_m
     buoyancy = center_of_buoyancy_m(draft_m, block_coefficient, waterplane)
     inertia = transverse_inertia_coefficient(waterplane)
+    mccloghrie = transverse_inertia_coefficient_mccloghrie(waterplane)
     inertia_long = longitudinal_inertia_coefficient(waterplane)
     radius = inertia * length_m * beam_m**3 / volume
     radius_long = inertia_long * beam_m * length_m**3 / volume
     gm_long = buoyancy + radius_long - KG_PER_DEPTH * depth_m
-    return Hydrostatics(
-        prismatic_coefficient=block_coefficient / midship_coefficient,
-        displaced_volume_m3=volume,
-        displacement_t=displacement,
-        waterplane_coefficient=waterplane,
-        waterplane_area_m2=area,
-        tonnes_per_cm=density_t_per_m3 * area / 100.0,
-        center_of_buoyancy_m=buoyancy,
-        transverse_inertia_coefficient=inertia,
-        transverse_inertia_coefficient_mccloghrie=transverse_inertia_coefficient_mccloghrie(
-            waterplane
-        ),
-        metacentric_radius_m=radius,
-        metacenter_height_m=buoyancy + radius,
-        longitudinal_inertia_coefficient=inertia_long,
-        longitudinal_metacentric_radius_m=radius_long,
-        trim_moment_t_m_per_cm=displacement * gm_long / (100.0 * length_m),
-        wetted_surface_denny_m2=wetted_surface_denny_m2(length_m, draft_m, volume),
-        freeboard_m=depth_m - draft_m,
-        length_to_beam=length_m / beam_m,
-        beam_to_draft=beam_m / draft_m,
-        length_to_depth=length_m / depth_m,
-        slenderness=length_m / math.pow(volume, 1.0 / 3.0),
-    )
+    return {
+        "prismatic_coefficient": block_coefficient / midship_coefficient,
+        "displaced_volume_m3": volume,
+        "displacement_t": displacement,
+        "waterplane_coefficient": waterplane,
+        "waterplane_area_m2": area,
+        "tonnes_per_cm": density_t_per_m3 * area / 100.0,
+        "center_of_buoyancy_m": buoyancy,
+        "transverse_inertia_coefficient": inertia,
+        "transverse_inertia_coefficient_mccloghrie": mccloghrie,
+        "metacentric_radius_m": radius,
+        "metacenter_height_m": buoyancy + radius,
+        "longitudinal_inertia_coefficient": inertia_long,
+        "longitudinal_metacentric_radius_m": radius_long,
+        "trim_moment_t_m_per_cm": displacement * gm_long / (100.0 * length_m),
+        "wetted_surface_denny_m2": wetted_surface_denny_m2(length_m, draft_m, volume),
+        "freeboard_m": depth_m - draft_m,
+        "length_to_beam": length_m / beam_m,
+        "beam_to_draft": beam_m / draft_m,
+        "length_to_depth": length_m / depth_m,
+        "slenderness": length_m / math.pow(volume, 1.0 / 3.0),
+    }
 
 
 DIMENSIONS: Final = (LENGTH, BEAM, DRAFT, DEPTH, BLOCK, MIDSHIP)
@@ -157,12 +132,12 @@ DIMENSIONS: Final = (LENGTH, BEAM, DRAFT, DEPTH, BLOCK, MIDSHIP)
 def _compute(values: Mapping[str, Json]) -> PhaseOutcome:
     names = [reading.name for reading in (*DIMENSIONS, DENSITY)]
     computed = hydrostatics(**{name: values[name] for name in names})
-    return PhaseOutcome(asdict(computed), tuple(_flags(values, computed)), METHOD)
+    return PhaseOutcome(computed, tuple(_flags(values, computed)), METHOD)
 
 
-def _flags(values: Mapping[str, Json], computed: Hydrostatics) -> list[Flag]:
+def _flags(values: Mapping[str, Json], computed: Mapping[str, float]) -> list[Flag]:
     flags = []
-    hull_type, prismatic = values["hull_type"], computed.prismatic_coefficient
+    hull_type, prismatic = values["hull_type"], computed["prismatic_coefficient"]
     if hull_type not in SINGLE_HULLS:
         message = (
             f"the formulae are of single hulls, not of the hull type {hull_type!r}; they hold for "
@@ -182,10 +157,9 @@ def _flags(values: Mapping[str, Json], computed: Hydrostatics) -> list[Flag]:
             f"{PRISMATIC_TOLERANCE:.0%}, and the formulae take the latter"
         )
         flags.append(Flag(INCONSISTENT, message, "hull.cp"))
-    if computed.freeboard_m <= 0:
-        message = (
-            f"the freeboard is {computed.freeboard_m:.3g} m; the draft must be below the depth"
-        )
+    if computed["freeboard_m"] <= 0:
+        freeboard_m = computed["freeboard_m"]
+        message = f"the freeboard is {freeboard_m:.3g} m; the draft must be below the depth"
         flags.append(Flag(INCONSISTENT, message, DRAFT.path))
     return flags
 

@@ -7,7 +7,6 @@ another material needs a different K.
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Final
 
 from placet.schemas.codec import Json
@@ -32,19 +31,6 @@ WATER_T_PER_PERSON_DAY: Final = 0.17
 CREW_T_PER_PERSON: Final = 0.17
 PROVISIONS_T_PER_PERSON_DAY: Final = 0.01
 HOURS_PER_DAY: Final = 24.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lightship:
-    """The weight of the empty ship, by groups."""
-
-    equipment_numeral_m2: float  # E
-    block_at_depth: float  # Cb', at 0.8 of the depth
-    structure_weight_t: float  # W_S
-    machinery_weight_t: float  # W_M
-    outfit_weight_t: float  # W_O
-    margin_t: float
-    lightship_t: float
 
 
 def equipment_numeral_m2(
@@ -114,7 +100,7 @@ def lightship(
     outfit_t_per_m2: float,
     weight_margin: float,
     superstructure_m2: float = 0.0,
-) -> Lightship:
+) -> dict[str, float]:
     """Return the weight groups of the empty ship and their sum.
 
     Raises:
@@ -126,15 +112,15 @@ def lightship(
     machinery = machinery_weight_t(installed_power_kw)
     outfit = outfit_t_per_m2 * length_m * beam_m
     margin = weight_margin * (structure + machinery + outfit)
-    return Lightship(
-        equipment_numeral_m2=numeral,
-        block_at_depth=block,
-        structure_weight_t=structure,
-        machinery_weight_t=machinery,
-        outfit_weight_t=outfit,
-        margin_t=margin,
-        lightship_t=structure + machinery + outfit + margin,
-    )
+    return {
+        "equipment_numeral_m2": numeral,
+        "block_at_depth": block,
+        "structure_weight_t": structure,
+        "machinery_weight_t": machinery,
+        "outfit_weight_t": outfit,
+        "margin_t": margin,
+        "lightship_t": structure + machinery + outfit + margin,
+    }
 
 
 _LIGHTSHIP: Final = (
@@ -164,8 +150,8 @@ def _compute(values: Mapping[str, Json]) -> PhaseOutcome:
         "provisions_t": PROVISIONS_T_PER_PERSON_DAY * person_days,
         "payload_t": values["payload_t"],
     }
-    spare = values["displacement_t"] - empty.lightship_t - sum(loads.values())
-    outputs = {**asdict(empty), **loads, "spare_deadweight_t": spare}
+    spare = values["displacement_t"] - empty["lightship_t"] - sum(loads.values())
+    outputs = {**empty, **loads, "spare_deadweight_t": spare}
     return PhaseOutcome(
         outputs, tuple(_flags(values["hull_material"], values["steel_factor"], spare)), METHOD
     )

@@ -207,7 +207,7 @@ def test_a_longer_ship_is_heavier(length, factor):
         "outfit_t_per_m2": 0.25,
         "weight_margin": 0.05,
     }
-    short, long = (lightship(length_m=length * k, **ship).lightship_t for k in (1, factor))
+    short, long = (lightship(length_m=length * k, **ship)["lightship_t"] for k in (1, factor))
     assert long > short
 
 
