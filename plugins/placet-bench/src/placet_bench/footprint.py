@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
 from statistics import median
 
 from placet.runtime.orchestrator import Orchestrator
@@ -21,8 +20,8 @@ from placet_bench.workloads import (
     make_domain,
 )
 
-_PROGRAM = "import placet; placet.Orchestrator, placet.OrchestratorConfig"
-_FIRST_WORLD = f"""{_PROGRAM}
+IMPORT_PROGRAM = "import placet; placet.Orchestrator, placet.OrchestratorConfig"
+FIRST_WORLD_PROGRAM = f"""{IMPORT_PROGRAM}
 import asyncio
 async def live():
     async with placet.Orchestrator():
@@ -81,29 +80,18 @@ async def bytes_per_req_id(scale: Scale, *, are_free_form: bool = False) -> floa
     return (after - before) / contender.kernel.ledger.dedup.count
 
 
-def import_seconds(repeats: int, clock: Callable[[], float] = time.perf_counter) -> list[float]:
-    """Measure the seconds of `import placet` in a fresh interpreter, without interpreter start.
+def seconds_of(program: str, repeats: int) -> list[float]:
+    """Measure the seconds of a program in a fresh interpreter, without interpreter start.
 
     Returns:
         One figure for each repeat.
     """
-    return _seconds_of(_PROGRAM, repeats, clock)
+    _run(program)  # writes the bytecode
+    startup = median(_run("") for _ in range(repeats))
+    return [max(0.0, _run(program) - startup) for _ in range(repeats)]
 
 
-def first_world_seconds(
-    repeats: int, clock: Callable[[], float] = time.perf_counter
-) -> list[float]:
-    """Measure the seconds to import placet, open a first world and close it; one per repeat."""
-    return _seconds_of(_FIRST_WORLD, repeats, clock)
-
-
-def _seconds_of(program: str, repeats: int, clock: Callable[[], float]) -> list[float]:
-    _run(program, clock)  # writes the bytecode
-    startup = median(_run("", clock) for _ in range(repeats))
-    return [max(0.0, _run(program, clock) - startup) for _ in range(repeats)]
-
-
-def _run(program: str, clock: Callable[[], float]) -> float:
-    started = clock()
+def _run(program: str) -> float:
+    started = time.perf_counter()
     subprocess.run([sys.executable, "-P", "-c", program], check=True)
-    return clock() - started
+    return time.perf_counter() - started

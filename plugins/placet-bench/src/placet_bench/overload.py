@@ -27,6 +27,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import cycle, islice, pairwise
 from pathlib import Path
 from random import Random
@@ -135,16 +136,14 @@ def _config(shape: Shape, backpressure: Backpressure, places: int) -> Orchestrat
     """
     in_line = places // 2 if backpressure == "wait" else 0
     config = make_config(shape)
-    unbounded = {name: getattr(config.limits, name) for name in type(config.limits).__slots__}
-    bounds = {"mailbox_age_ms_max": 5_000, "loop_lag_ms_max": 1_000}
-    bounds |= {"mailbox_batches_max": places - in_line, "wait_queue_batches_max": in_line or 1}
-    return OrchestratorConfig(
-        seed=SEED,
-        staleness_threshold=config.staleness_threshold,
-        quotas=config.quotas,
-        backpressure=backpressure,
-        limits=type(config.limits)(**{**unbounded, **bounds}),
+    limits = replace(
+        config.limits,
+        mailbox_age_ms_max=5_000,
+        loop_lag_ms_max=1_000,
+        mailbox_batches_max=places - in_line,
+        wait_queue_batches_max=in_line or 1,
     )
+    return replace(config, backpressure=backpressure, limits=limits)
 
 
 class Trial:

@@ -13,10 +13,11 @@ from typing import Final, TypeAlias
 from placet.schemas.codec import Json
 from placet_bench.delivery import ObservedWorld, Walking, reach_for
 from placet_bench.footprint import (
+    FIRST_WORLD_PROGRAM,
+    IMPORT_PROGRAM,
     bytes_per_agent,
     bytes_per_req_id,
-    first_world_seconds,
-    import_seconds,
+    seconds_of,
 )
 from placet_bench.http import http
 from placet_bench.measure import Sample, cpu_ratios, interleave, percentiles_ms, ratios, spread
@@ -254,8 +255,8 @@ async def memory(scale: Scale, _seconds: float) -> Figures:
 
 async def importing(scale: Scale, _seconds: float) -> Figures:
     """Measure workload `import`: seconds to import placet, without and with a first world."""
-    times = spread(import_seconds(scale.import_repeats))
-    with_world = spread(first_world_seconds(scale.import_repeats))
+    times = spread(seconds_of(IMPORT_PROGRAM, scale.import_repeats))
+    with_world = spread(seconds_of(FIRST_WORLD_PROGRAM, scale.import_repeats))
     return {
         "import_seconds": times.middle,
         "first_world_seconds": with_world.middle,

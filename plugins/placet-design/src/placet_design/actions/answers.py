@@ -118,10 +118,9 @@ class ExecutionResult:
         """
         if not self.verdict.admitted or self._replayed is not None:
             return [ActionResult(action, self.success) for action in self.plan.actions]
-        traced = trace(self.plan.actions, self._before, self._settings)
         return [
             ActionResult(action, True, before, after, tuple([w.message for w in adjustments]))
-            for action, before, after, adjustments in traced
+            for action, before, after, adjustments in self._traced
         ]
 
     @property
@@ -129,8 +128,7 @@ class ExecutionResult:
         """The warnings as data; empty in a replayed answer."""
         if not self.verdict.admitted or self._replayed is not None:
             return []
-        traced = trace(self.plan.actions, self._before, self._settings)
-        return [warning for *_, adjustments in traced for warning in adjustments]
+        return [warning for *_, adjustments in self._traced for warning in adjustments]
 
     def as_dict(self) -> dict[str, Json]:
         """Return the body of a 200 response."""
@@ -165,6 +163,10 @@ class ExecutionResult:
             change = changes.setdefault(action.path, {"path": action.path, "before": result.before})
             change |= {"requested": requested, "unit": action.unit, "after": result.after}
         return list(changes.values())
+
+    @cached_property
+    def _traced(self) -> list[tuple[Action, Json, Json, list[Adjustment]]]:
+        return list(trace(self.plan.actions, self._before, self._settings))
 
     @cached_property
     def _verdict_notices(self) -> list[Notice]:

@@ -4,6 +4,8 @@ Both submit the same batch to the kernel, so a plan that validates also executes
 decides nothing.
 """
 
+from dataclasses import replace
+
 from placet.schemas.codec import Json
 from placet.schemas.verdict import Verdict
 from placet_design.actions.answers import (
@@ -96,7 +98,7 @@ class ActionPlanValidator:
         settings = state_manager.design.setup
         left = list(enumerate(plan.actions))
         while left:
-            trial = _with_actions(plan, [action for _, action in left])
+            trial = replace(plan, actions=[action for _, action in left])
             verdict = self._dry_run(trial, state_manager)
             if verdict.admitted:
                 break
@@ -133,14 +135,3 @@ def values_before(manager: StateManager, plan: ActionPlan) -> dict[str, Json]:
     return {
         path: rows[path].fields["value"] for path in paths if type(path) is str and path in rows
     }
-
-
-def _with_actions(plan: ActionPlan, actions: list[Action]) -> ActionPlan:
-    return ActionPlan(
-        plan.plan_id,
-        plan.intent_id,
-        plan.design_id,
-        actions,
-        plan.design_version_before,
-        plan.proposed_at,
-    )

@@ -6,7 +6,7 @@ the max speed is given beside (`savitsky.py`).
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Final
 
 from placet.schemas.codec import Json
@@ -124,35 +124,21 @@ def _compute(values: Mapping[str, Json]) -> PhaseOutcome:
 
 
 def _ship(values: Mapping[str, Json]) -> Ship:
-    form = HullForm(
-        length_m=values["length_m"],
-        beam_m=values["beam_m"],
-        draft_fore_m=values["draft_m"],
-        draft_aft_m=values["draft_m"],
-        displaced_volume_m3=values["displaced_volume_m3"],
-        midship_coefficient=values["midship_coefficient"],
-        waterplane_coefficient=values["waterplane_coefficient"],
-        lcb_percent=values["lcb_percent"],
-        bulb_area_m2=values["bulb_area_m2"],
-        bulb_center_m=values["bulb_center_m"],
-        transom_area_m2=values["transom_area_m2"],
-        appendage_area_m2=values["appendage_area_m2"],
-        appendage_factor=values["appendage_factor"],
-        stern_shape=values["stern_shape"],
-    )
+    draft_m = values["draft_m"]
+    form = HullForm(draft_fore_m=draft_m, draft_aft_m=draft_m, **_named_in(HullForm, values))
     propellers = Propellers(
         number=int(values["num_propellers"]),
         diameter_m=values["propeller_diameter_m"],
-        pitch_ratio=values["pitch_ratio"],
-        area_ratio=values["area_ratio"],
-        open_water_fraction=values["open_water_fraction"],
+        **_named_in(Propellers, values),
     )
-    drive = Drive(
-        shaft_efficiency=values["shaft_efficiency"],
-        sea_margin=values["sea_margin"],
-        mcr_fraction=values["mcr_fraction"],
-    )
-    return Ship(form, propellers, drive, values["density_t_per_m3"])
+    return Ship(form, propellers, Drive(**_named_in(Drive, values)), values["density_t_per_m3"])
+
+
+def _named_in(
+    cls: type[HullForm | Propellers | Drive], values: Mapping[str, Json]
+) -> dict[str, Json]:
+    """Return the values that have the name of a field of a class."""
+    return {field.name: values[field.name] for field in fields(cls) if field.name in values}
 
 
 def _attainable(ship: Ship, installed_kw: float) -> tuple[float | None, list[Flag]]:
