@@ -24,7 +24,8 @@ BY_NOTEBOOK = {ROOT / "docs" / "tutorials" / "bank_run.md"}
 """Pages of which the notebook, with the same code, is executed instead, because they are slow."""
 PAGES = [
     path
-    for path in [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+    for pattern in ("*.md", "docs/**/*.md", "plugins/*/docs/**/*.md")
+    for path in sorted(ROOT.glob(pattern))
     if path not in BY_NOTEBOOK
 ]
 FILE_BLOCK = re.compile(
