@@ -584,7 +584,7 @@ class Kernel:
             ValidationError: An entity does not exist, a value is not plain JSON, or a domain
                 refuses the patch; nothing was changed.
         """
-        OperatorPatch(self._context, self._journal, self._control).patch(given, cause)
+        OperatorPatch(self._context, self._control).patch(given, cause)
 
     # going back
 
@@ -681,7 +681,7 @@ class Kernel:
             self._context, self._rules, single_recorder, self._recorder
         )
         self._control = Control(self._context, journal, self._rules)
-        self._outbox = Outbox(self._context, journal, self._control)
+        self._outbox = Outbox(self._context, self._control)
         self._marks = Marks(self._context, journal, self._intents)
 
     def _require_own_snapshot(self, then: Rules | None, state: State) -> None:

@@ -41,10 +41,10 @@ from placet.schemas.log.record import (
 
 
 def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = None) -> None:
-    """Apply a record of any type to the ledger, as a replay does.
+    """Apply a record of any type to the ledger.
 
-    Live decisions call the function of their record's type instead, such as `apply_admitted`. The
-    caller sets `seq` and `now_ns` of the ledger afterwards.
+    Live decisions on batches call the function of their record's type, such as `apply_admitted`.
+    The caller sets `seq` and `now_ns` of the ledger afterwards.
 
     Args:
         ledger: The ledger as it was before the record.
@@ -64,22 +64,23 @@ def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = No
         case Configured():
             apply_configured(ledger, record)
         case Registered():
-            apply_registered(ledger, record)
+            _apply_registered(ledger, record)
         case AgentChanged():
-            apply_agent_changed(ledger, record)
+            _apply_agent_changed(ledger, record)
         case ExecutorChanged():
-            apply_executor(ledger, record)
+            ledger.set_executor(record.kind, record.depth_max)
         case EffectChanged():
-            apply_effect_changed(ledger, record)
+            mark = Mark(record.what, record.why)
+            ledger.mark_effect(record.effect_seq, record.effect_index, mark)
         case Settled():
-            apply_settled(ledger, record)
+            _apply_settled(ledger, record)
         case ForkAdopted():
-            apply_fork_adopted(ledger, record)
+            _apply_fork_adopted(ledger, record)
         case TickWithAgents():
-            apply_agents(ledger, record.agents)
+            _apply_agents(ledger, record.agents)
         case _:
             pass  # Header, RulesChanged, Tick, Patched and Checkpoint change nothing else
-    count_hooks(ledger, record)
+    _count_hooks(ledger, record)
 
 
 def _required(batch: CheckedBatch | None) -> CheckedBatch:
@@ -87,7 +88,7 @@ def _required(batch: CheckedBatch | None) -> CheckedBatch:
     return batch
 
 
-def count_hooks(ledger: Ledger, record: Record) -> None:
+def _count_hooks(ledger: Ledger, record: Record) -> None:
     """Count a record whose hooks draw random numbers, and end the tick at a `Tick`.
 
     So the hooks of two records at one moment, such as two settlements, do not draw alike. An
@@ -110,18 +111,17 @@ def _is_changed(record: ForkAdopted) -> bool:
 
 def apply_configured(ledger: Ledger, record: Configured) -> None:
     """Apply a record of gate settings; limits that this release does not know are dropped."""
-    permissions = record.default_permissions
     settings = GateSettings(
         record.staleness_threshold,
         {kind: Quota(*quota) for kind, quota in record.quotas.items()},
         None if record.world_quota is None else Quota(*record.world_quota),
-        None if permissions is None else frozenset(permissions),
+        _frozen(record.default_permissions),
         Limits.of_record(record.limits),
     )
     ledger.set_policy(settings)
 
 
-def apply_registered(ledger: Ledger, record: Registered) -> None:
+def _apply_registered(ledger: Ledger, record: Registered) -> None:
     """Apply the record of a registration: add the agent to the ledger."""
     agent = ledger.add_agent(record.agent_id, record.owner)
     agent.permissions = _frozen(record.permissions)
@@ -130,7 +130,7 @@ def apply_registered(ledger: Ledger, record: Registered) -> None:
         ledger.set_quotas(agent, {kind: Quota(*quota) for kind, quota in record.quotas.items()})
 
 
-def apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
+def _apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
     """Apply the record of a change of an agent: removal, suspension, resumption, permissions."""
     agent = ledger.agents[record.agent_id]
     if record.what == "removed":
@@ -141,7 +141,7 @@ def apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
         ledger.change_agent(agent, "is_suspended", record.what == "suspended")
 
 
-def apply_agents(ledger: Ledger, agents: Sequence[AgentChange]) -> None:
+def _apply_agents(ledger: Ledger, agents: Sequence[AgentChange]) -> None:
     """Register and remove the agents that rules registered and removed, in order."""
     for change in agents:
         if change.is_removed:
@@ -156,12 +156,7 @@ def _frozen(permissions: Sequence[str] | None) -> frozenset[str] | None:
     return None if permissions is None else frozenset(permissions)
 
 
-def apply_executor(ledger: Ledger, record: ExecutorChanged) -> None:
-    """Apply the record of a registered or removed executor of an effect kind."""
-    ledger.set_executor(record.kind, record.depth_max)
-
-
-def apply_fork_adopted(ledger: Ledger, record: ForkAdopted) -> None:
+def _apply_fork_adopted(ledger: Ledger, record: ForkAdopted) -> None:
     """Apply the record of a fork: remove dropped agents and their scheduled batches.
 
     All executors are removed too if the fork refuses effects.
@@ -218,7 +213,7 @@ def apply_admitted(
             frozen = payload if is_emitted else freeze(payload)
             ledger.add_effect(seq, k, Pending(kind, frozen, agent_id))
     if isinstance(record, AdmittedWithAgents):  # last: a removed agent may be of the batch
-        apply_agents(ledger, record.agents)
+        _apply_agents(ledger, record.agents)
 
 
 def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
@@ -262,7 +257,7 @@ def apply_scheduled(
         ledger.dedup.remember(agent, entry, ledger.policy.limits)
 
 
-def apply_settled(ledger: Ledger, record: Settled) -> None:
+def _apply_settled(ledger: Ledger, record: Settled) -> None:
     """Remove a settled effect from the outbox; a dead letter stays there with its outcome."""
     place = (record.effect_seq, record.effect_index)
     if isinstance(record, SettlementFailed):
@@ -270,11 +265,6 @@ def apply_settled(ledger: Ledger, record: Settled) -> None:
         ledger.mark_effect(*place, Mark("dead", record.error, record.succeeded, output))
     else:
         ledger.settle_effect(*place)
-
-
-def apply_effect_changed(ledger: Ledger, record: EffectChanged) -> None:
-    """Set the mark of an at-most-once effect in the outbox: started or in doubt."""
-    ledger.mark_effect(record.effect_seq, record.effect_index, Mark(record.what, record.why))
 
 
 def _remember_scattered(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_seq: int) -> None:

@@ -11,13 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from msgspec.structs import asdict
 
-from placet.kernel.commit.apply_record import (
-    apply_agent_changed,
-    apply_agents,
-    apply_configured,
-    apply_registered,
-    count_hooks,
-)
+from placet.kernel.commit.apply_record import apply_record
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.attributes import Attributes, require_read
@@ -94,9 +88,7 @@ class Control:
 
         def header(changes: Changes) -> Header:
             return Header(
-                prev=self._journal.prev,
-                seq=0,
-                now_ns=0,
+                *(self._journal.prev, 0, 0),
                 format_version=FORMAT_VERSION,
                 world=world,
                 seed=seed,
@@ -110,36 +102,24 @@ class Control:
             record, data = self.act("on_open", hooks, header, seq=0)
         except PluginError as fault:
             raise _hook_error(fault) from fault.error
-        self.write(record, data)
-        return record.changes
+        return self.write(record, data).changes
 
     def change_rules(self, rules: Rules) -> None:
         """Record that the decisions after this record are made by these rules."""
-        record = RulesChanged(
-            prev=self._journal.prev,
-            seq=self._ledger.seq + 1,
-            now_ns=self._context.now_ns,
-            **rules._asdict(),
-        )
-        self.write(record, encode_record(record))
+        self.write(RulesChanged(*self.next_head(), **rules._asdict()))
 
     def configure(self, policy: GateSettings) -> None:
         """Record gate settings and put them in force for the decisions that follow."""
-        ledger = self._ledger
         record = Configured(
-            prev=self._journal.prev,
-            seq=ledger.seq + 1,
-            now_ns=self._context.now_ns,
+            *self.next_head(),
             staleness_threshold=policy.staleness_threshold,
             quotas={kind: _pair(quota) for kind, quota in policy.quotas.items()},
             world_quota=None if policy.world_quota is None else _pair(policy.world_quota),
             default_permissions=_sorted(policy.default_permissions),
             limits=policy.limits.recorded(),
         )
-        data = encode_record(record)
-        apply_configured(ledger, record)
-        self._context.state.tombstones_max = ledger.policy.limits.tombstones_max
-        self.write(record, data)
+        self.write(record)
+        self._context.state.tombstones_max = self._ledger.policy.limits.tombstones_max
 
     def register_agent(
         self,
@@ -174,9 +154,7 @@ class Control:
 
         def registered(changes: Changes) -> Registered:
             return Registered(
-                prev=self._journal.prev,
-                seq=ledger.seq + 1,
-                now_ns=self._context.now_ns,
+                *self.next_head(),
                 agent_id=agent_id,
                 owner=owner or agent_id,
                 permissions=_sorted(permissions),
@@ -198,7 +176,6 @@ class Control:
             record, data = self.act("on_register", hooks, registered, agent_id)
         except PluginError as fault:
             raise _hook_error(fault) from fault.error
-        apply_registered(ledger, record)
         self.write(record, data)
         return ledger.agents[agent_id]
 
@@ -239,9 +216,7 @@ class Control:
 
         def changed(changes: Changes) -> AgentChanged:
             return AgentChanged(
-                prev=self._journal.prev,
-                seq=ledger.seq + 1,
-                now_ns=self._context.now_ns,
+                *self.next_head(),
                 agent_id=agent_id,
                 what=change,
                 permissions=_sorted(permissions),
@@ -252,9 +227,7 @@ class Control:
         if change == "removed":
             domains = self._context.registry.concerned(agent_id)
             hooks = [self.hook_of(domain, "on_remove", draft, agent_id) for domain in domains]
-        record, data = self.act("on_remove", hooks, changed, agent_id, is_contained=True)
-        apply_agent_changed(ledger, record)
-        self.write(record, data)
+        self.write(*self.act("on_remove", hooks, changed, agent_id, is_contained=True))
 
     def tick(self) -> Sequence[AgentChange]:
         """Run the domains' `on_tick` hooks at the present time.
@@ -262,40 +235,41 @@ class Control:
         Returns:
             The agents that they registered and removed.
         """
-        ledger, draft, now_ns = self._ledger, self._context.transaction, self._context.now_ns
+        draft = self._context.transaction
 
         def ticked(changes: Changes) -> Tick:
-            tick = Tick(self._journal.prev, ledger.seq + 1, now_ns, changes)
+            tick = Tick(*self.next_head(), changes)
             agents = draft.agents
             return TickWithAgents(**asdict(tick), agents=agents) if agents else tick
 
-        sim_time = now_ns / SECOND_NS
+        sim_time = self._context.now_ns / SECOND_NS
         ticking = self._context.registry.with_on_tick
         hooks = [self.hook_of(domain, "on_tick", draft, sim_time) for domain in ticking]
-        record, data = self.act("on_tick", hooks, ticked, is_contained=True)
-        agents = agents_of(record)
-        apply_agents(ledger, agents)
-        self.write(record, data)
-        return agents
+        return agents_of(self.write(*self.act("on_tick", hooks, ticked, is_contained=True)))
 
     def checkpoint(self) -> None:
         """Write a checkpoint: a record of the state digest, which a replay compares."""
-        record = Checkpoint(
-            prev=self._journal.prev,
-            seq=self._ledger.seq,
-            now_ns=self._context.now_ns,
-            state_digest=self._context.state.digest(),
-        )
-        self.write(record, encode_record(record))
+        self.write(Checkpoint(*self.next_head(seqs=0), self._context.state.digest()))
 
     # for `outbox.py` too
 
-    def write(self, record: Record, data: bytes) -> None:
-        """Append a record that is applied, and set the ledger to its seq and time."""
-        count_hooks(self._ledger, record)
+    def next_head(self, seqs: int = 1) -> tuple[bytes, int, int]:
+        """Return hash of the record before, seq and time of the next record, of so many seqs."""
+        return self._journal.prev, self._ledger.seq + seqs, self._context.now_ns
+
+    def write(self, record: R, data: bytes | None = None) -> R:
+        """Apply a record to the ledger, append it to the log, and return it.
+
+        Args:
+            record: The record.
+            data: Its encoded bytes; None encodes it before it is applied.
+        """
+        data = encode_record(record) if data is None else data
+        apply_record(self._ledger, record)
         self._ledger.seq = record.seq
         self._ledger.now_ns = record.now_ns
         self._journal.append(data)
+        return record
 
     def _new_name(self, agent_id: str) -> str:
         """Check a name and return it as a plain string: an Enum's formatted text may differ."""

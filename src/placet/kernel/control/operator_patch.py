@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from placet.kernel.commit.apply_record import apply_fork_adopted
-from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
 from placet.kernel.plugin.domain import Domain, RuleRefusal
@@ -34,11 +32,10 @@ _OTHER_NAME: Final = "a fork needs another name, which is part of the key of eve
 class OperatorPatch:
     """The writer of the records of operator patches and of forks. One per kernel."""
 
-    __slots__ = ("_context", "_control", "_journal")
+    __slots__ = ("_context", "_control")
 
-    def __init__(self, context: GateContext, journal: Journal, control: Control) -> None:
+    def __init__(self, context: GateContext, control: Control) -> None:
         self._context = context
-        self._journal = journal
         self._control = control
 
     def patch(self, given: Given, cause: str) -> None:
@@ -53,17 +50,10 @@ class OperatorPatch:
             ValidationError: An entity does not exist, a value is not plain JSON, or a domain
                 refuses the patch; nothing was changed.
         """
-        ledger, plain = self._context.ledger, self._plain(given)
+        plain = self._plain(given)
 
         def patched(changes: Changes) -> Patched:
-            return Patched(
-                prev=self._journal.prev,
-                seq=ledger.seq + 1,
-                now_ns=self._context.now_ns,
-                cause=cause,
-                given=plain,
-                changes=changes,
-            )
+            return Patched(*self._control.next_head(), cause=cause, given=plain, changes=changes)
 
         put = partial(_put_all, self._context.transaction, plain)
         hooks: list[Callable[[], object]] = [put, self._judge]
@@ -104,9 +94,7 @@ class OperatorPatch:
 
         def fork_adopted(changes: Changes) -> ForkAdopted:
             return ForkAdopted(
-                prev=self._journal.prev,
-                seq=ledger.seq,
-                now_ns=self._context.now_ns,
+                *self._control.next_head(seqs=0),
                 world=world,
                 parent=parent,
                 effects=effects,
@@ -122,9 +110,8 @@ class OperatorPatch:
             for domain in self._context.registry.concerned(agent_id)
         ]
         hooks += [partial(_put_all, draft, plain), self._judge]
-        record, data = self._control.act("fork", hooks, fork_adopted, OPERATOR, seq=ledger.seq)
-        apply_fork_adopted(ledger, record)
-        self._control.write(record, data)
+        made = self._control.act("fork", hooks, fork_adopted, OPERATOR, seq=ledger.seq)
+        self._control.write(*made)
 
     def _judge(self) -> RuleRefusal | None:
         """Run the domains' `on_patch`, then their invariants; return the first refusal."""

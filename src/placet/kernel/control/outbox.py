@@ -9,11 +9,8 @@ from typing import Final
 
 import msgspec
 
-from placet.kernel.commit.apply_record import apply_effect_changed, apply_executor, apply_settled
-from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
-from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.plugin.boundary import PluginError
 from placet.kernel.state.transaction import NO_CHANGES
 from placet.schemas.codec import Json, freeze, thaw
@@ -27,7 +24,6 @@ from placet.schemas.log.record import (
     ExecutorChanged,
     Settled,
     SettlementFailed,
-    encode_record,
 )
 from placet.schemas.names import name_fault
 
@@ -41,16 +37,11 @@ can be in doubt.
 class Outbox:
     """The writer of the records about executors and effects. One per kernel."""
 
-    __slots__ = ("_context", "_control", "_journal")
+    __slots__ = ("_context", "_control")
 
-    def __init__(self, context: GateContext, journal: Journal, control: Control) -> None:
+    def __init__(self, context: GateContext, control: Control) -> None:
         self._context = context
-        self._journal = journal
         self._control = control
-
-    @property
-    def _ledger(self) -> Ledger:
-        return self._context.ledger
 
     def change_executor(self, kind: str, depth_max: int | None) -> None:
         """Register the executor of an effect kind with the bound of its outbox; None removes it.
@@ -63,19 +54,8 @@ class Outbox:
             raise ValueError(f"an effect kind {fault}")
         if depth_max is not None and (type(depth_max) is not int or depth_max < 1):
             raise ValueError(f"depth_max must be an int >= 1 or None, got {depth_max!r}")
-        ledger = self._ledger
-        if ledger.executors.get(kind) == depth_max:
-            return
-        record = ExecutorChanged(
-            prev=self._journal.prev,
-            seq=ledger.seq + 1,
-            now_ns=self._context.now_ns,
-            kind=kind,
-            depth_max=depth_max,
-        )
-        data = encode_record(record)
-        apply_executor(ledger, record)
-        self._control.write(record, data)
+        if self._context.ledger.executors.get(kind) != depth_max:
+            self._control.write(ExecutorChanged(*self._control.next_head(), kind, depth_max))
 
     def mark(self, key: EffectKey, mark: EffectMark, why: str) -> bool:
         """Mark an at-most-once effect by a log record.
@@ -89,21 +69,11 @@ class Outbox:
             False if the effect is settled or unknown, or cannot get this mark after its present
             one; it must not run then.
         """
-        ledger, place = self._ledger, (key.seq, key.effect_index)
+        ledger, place = self._context.ledger, (key.seq, key.effect_index)
         if place not in ledger.outbox or ledger.mark_of(*place) != _BEFORE[mark]:
             return False
-        record = EffectChanged(
-            prev=self._journal.prev,
-            seq=ledger.seq + 1,
-            now_ns=self._context.now_ns,
-            effect_seq=key.seq,
-            effect_index=key.effect_index,
-            what=mark,
-            why=why[:_WHY_CHARS_MAX].encode("utf-8", "replace").decode(),
-        )
-        data = encode_record(record)
-        apply_effect_changed(ledger, record)
-        self._control.write(record, data)
+        reason = why[:_WHY_CHARS_MAX].encode("utf-8", "replace").decode()
+        self._control.write(EffectChanged(*self._control.next_head(), *place, mark, reason))
         return True
 
     def settle(self, settlement: Settlement, *, again: bool = False) -> bool:
@@ -119,7 +89,7 @@ class Outbox:
         Raises:
             ValidationError: `on_settle` raised again for a dead letter; nothing was changed.
         """
-        ledger, key = self._ledger, settlement.key
+        ledger, key = self._context.ledger, settlement.key
         place = (key.seq, key.effect_index)
         pending = ledger.outbox.get(place)
         is_dead = ledger.mark_of(*place) == "dead"
@@ -133,17 +103,8 @@ class Outbox:
         effect = Effect(key, pending.kind, pending.payload, pending.agent_id)
 
         def settled(changes: Changes, error: str | None = None) -> Settled:
-            fields = {
-                "prev": self._journal.prev,
-                "seq": ledger.seq + 1,
-                "now_ns": self._context.now_ns,
-                "effect_seq": key.seq,
-                "effect_index": key.effect_index,
-                "succeeded": sound.succeeded,
-                "output": output,
-                "changes": changes,
-            }
-            return Settled(**fields) if error is None else SettlementFailed(**fields, error=error)
+            fields = (*self._control.next_head(), *place, sound.succeeded, output, changes)
+            return Settled(*fields) if error is None else SettlementFailed(*fields, error)
 
         hooks = [  # a copy for each: the record holds the received output
             self._control.hook_of(
@@ -161,9 +122,7 @@ class Outbox:
             if is_dead:
                 raise ValidationError(f"{fault.where} raised {why}") from fault.error
             self._control.report_fault(fault.where, fault.error)
-            record = settled(NO_CHANGES, why)
-            data = encode_record(record)
-        apply_settled(ledger, record)
+            record, data = settled(NO_CHANGES, why), None
         self._control.write(record, data)
         return True
 

@@ -98,8 +98,8 @@ class Sandbox:
         self.rules = DomainRules(validator)
         self.recorder = DecisionRecorder(self.context, self._journal, header.world)
         self.control = Control(self.context, self._journal, self.rules)
-        self._operator_patch = OperatorPatch(self.context, self._journal, self.control)
-        self.outbox = Outbox(self.context, self._journal, self.control)
+        self._operator_patch = OperatorPatch(self.context, self.control)
+        self.outbox = Outbox(self.context, self.control)
 
     def start(self, prev: bytes, now_ns: int) -> None:
         """Prepare the re-execution of the record that follows the record with hash `prev`."""
