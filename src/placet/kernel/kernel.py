@@ -485,11 +485,8 @@ class Kernel:
 
         The hooks run and are undone. Empty where they refuse or raise, or the name is taken.
         """
-        return (
-            frozenset()
-            if agent_id in self.ledger.agents
-            else self._control.own_collections(agent_id, attributes)
-        )
+        is_taken = agent_id in self.ledger.agents
+        return frozenset() if is_taken else self._control.own_collections(agent_id, attributes)
 
     def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
         """Set the kinds that an agent may propose: None is all, the empty set none.

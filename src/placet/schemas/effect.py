@@ -136,15 +136,7 @@ class EffectStatus(msgspec.Struct, frozen=True):
 
     def as_dict(self) -> dict[str, Json]:
         """Return plain JSON, with the key as text."""
-        return {
-            "key": str(self.key),
-            "kind": self.kind,
-            "state": self.state,
-            "agent_id": self.agent_id,
-            "payload": msgspec.to_builtins(self.payload),
-            "why": msgspec.to_builtins(self.why),
-            "outcome": msgspec.to_builtins(self.outcome),
-        }
+        return {**msgspec.to_builtins(self), "key": str(self.key)}
 
 
 class DoNotRetry(PlacetError):  # noqa: N818  # an instruction, as `StopIteration` is

@@ -16,7 +16,7 @@ from placet.kernel.ledger.token_buckets import Charges
 from placet.kernel.plugin.boundary import PluginError
 from placet.kernel.state.transaction import Transaction
 from placet.schemas.batch import CheckedBatch, part_of
-from placet.schemas.codec import ENCODE_ERRORS, canonical
+from placet.schemas.codec import ENCODE_ERRORS, Json, canonical
 from placet.schemas.effect import Effect, EffectKey
 from placet.schemas.errors import RollbackError
 from placet.schemas.foreseen import Preview
@@ -225,22 +225,8 @@ class DecisionRecorder:
         refusals = sorted(refusals, key=_index_of)[: ledger.policy.limits.refusals_listed_max]
         is_final = refusals[0].stage in FINAL_STAGES or batch.due_of is not None
         if is_final and not batch.dry_run:
-            record = Refused(
-                prev=self._journal.prev,
-                seq=ledger.seq,
-                now_ns=self._context.now_ns,
-                batch_id=batch.batch_id,
-                submitter=batch.submitter,
-                fingerprint=batch.fingerprint,
-                encoded=batch.encoded,
-                contexts=batch.contexts,
-                valid_until_ns=batch.valid_until_ns,
-                due_of=batch.due_of,
-                group_seq=self._context.group_seq,
-                tick=ledger.tick,
-                group=self._context.group,
-                refusals=[(r.index, r.stage.value, r.code, r.message) for r in refusals],
-            )
+            listed = [(r.index, r.stage.value, r.code, r.message) for r in refusals]
+            record = Refused(*[*self._proposal(batch, ledger.seq), listed])
             apply_refused(ledger, record, batch)
             data = encode_record(record)
             self.write(record, data, batch)
@@ -264,24 +250,9 @@ class DecisionRecorder:
         assert batch.sim_time_ns is not None, "only a batch with a time is scheduled"
         seq = ledger.seq + 1
         if not batch.dry_run:
-            record = Scheduled(
-                prev=self._journal.prev,
-                seq=seq,
-                now_ns=context.now_ns,
-                batch_id=batch.batch_id,
-                submitter=batch.submitter,
-                fingerprint=batch.fingerprint,
-                encoded=batch.encoded,
-                contexts=batch.contexts,
-                valid_until_ns=batch.valid_until_ns,
-                due_of=None,
-                group_seq=context.group_seq,
-                tick=ledger.tick,
-                group=context.group,
-                number=ledger.scheduled_seen + 1,
-                due_ns=batch.sim_time_ns,
-                versions={kind: registry.versions[kind] for _, kind, _ in batch.counts},
-            )
+            versions = {kind: registry.versions[kind] for _, kind, _ in batch.counts}
+            number, due_ns = ledger.scheduled_seen + 1, batch.sim_time_ns
+            record = Scheduled(*[*self._proposal(batch, seq), number, due_ns, versions])
             apply_scheduled(ledger, record, batch, charges)
             self._journal.append(encode_record(record))
         else:
@@ -292,6 +263,18 @@ class DecisionRecorder:
         verdict.durability = NOT_KEPT if batch.dry_run else self._journal.durability
         verdict.attach(batch.req_ids, batch.encoded, None, batch.notices)
         return verdict
+
+    def _proposal(self, batch: CheckedBatch, seq: int) -> list[Json]:
+        """Return the common fields of the record of a batch: its place in the log, and its inputs.
+
+        `admit` names them itself: each batch is admitted there, so it saves the call.
+        """
+        context = self._context
+        return [
+            self._journal.prev, seq, context.now_ns, batch.batch_id, batch.submitter,
+            batch.fingerprint, batch.encoded, batch.contexts, batch.valid_until_ns, batch.due_of,
+            context.group_seq, context.ledger.tick, context.group,
+        ]  # fmt: skip
 
     def write(self, record: Admitted | Refused, data: bytes, batch: CheckedBatch) -> None:
         """Append the record of a batch, which is applied, to the log."""

@@ -4,9 +4,11 @@ A domain defines its attributes by the code of `on_register` alone. So a misspel
 when the hooks have run: no domain read it, and one looked for a name that is almost the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.registry import overrides
 from placet.schemas.codec import Json
 from placet.schemas.errors import ValidationError
 from placet.schemas.name_suggestions import SETTINGS_MAX, nearest
@@ -66,13 +68,13 @@ class Attributes(dict[str, Json]):
         return dict(self)
 
 
-def require_read(given: dict[str, Json], sought: set[str], *, has_hook: bool) -> None:
+def require_read(given: dict[str, Json], sought: set[str], domains: Iterable[Domain]) -> None:
     """Check that no attribute is a misspelled name of one that a domain looked for.
 
     Args:
         given: The attributes.
         sought: The names that the hooks looked for.
-        has_hook: A domain of the agent has `on_register`.
+        domains: The domains of the agent.
 
     Raises:
         ValidationError: An attribute is misspelled, or no hook reads any.
@@ -80,7 +82,7 @@ def require_read(given: dict[str, Json], sought: set[str], *, has_hook: bool) ->
     for name in given:
         if name in sought:
             continue
-        if not has_hook:
+        if not any(overrides(domain, "on_register") for domain in domains):
             raise ValidationError(
                 f"the attribute {name!r} would have no effect: no domain of this world has "
                 "`on_register`, which reads attributes"

@@ -7,6 +7,7 @@ committed with its record, or undone.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from msgspec.structs import asdict
@@ -15,12 +16,11 @@ from placet.kernel.commit.apply_record import apply_record
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.attributes import Attributes, require_read
-from placet.kernel.control.registrar import Registrar, plain_attributes
+from placet.kernel.control.registrar import Registrar, no_room, plain_fields
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.plugin.boundary import PluginError, plugin_boundary, short_place_of
 from placet.kernel.plugin.domain import Domain, RuleRefusal
-from placet.kernel.plugin.registry import overrides
 from placet.kernel.plugin.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
@@ -148,7 +148,7 @@ class Control:
                 "the quotas of the world, which limits each agent"
             )
         own = {kind: _pair(Quota.of(spec)) for kind, spec in quotas.items()}
-        frozen = freeze(plain_attributes(attributes, ledger.policy.limits))
+        frozen = freeze(plain_fields(attributes, ledger.policy.limits))
         if permissions is None:
             permissions = ledger.policy.default_permissions
 
@@ -166,12 +166,11 @@ class Control:
 
         sought: set[str] = set()
         domains = self._context.registry.concerned(agent_id)
-        has_hook = any(overrides(domain, "on_register") for domain in domains)
         hooks = [  # a copy for each: the record holds the given attributes
             self.hook_of(domain, "on_register", draft, agent_id, Attributes(thaw(frozen), sought))
             for domain in domains
         ]
-        hooks.append(lambda: require_read(frozen, sought, has_hook=has_hook))
+        hooks.append(partial(require_read, frozen, sought, domains))
         try:
             record, data = self.act("on_register", hooks, registered, agent_id)
         except PluginError as fault:
@@ -281,10 +280,7 @@ class Control:
             )
         agents_max = ledger.policy.limits.agents_max
         if len(ledger.agents) >= agents_max:
-            raise AgentError(
-                f"agent {agent_id!r} does not fit: {agents_max} agents are registered, which is "
-                "the limit `agents_max`; remove one or raise it"
-            )
+            raise AgentError(no_room(agent_id, agents_max))
         return str.__str__(agent_id)
 
     def report_fault(self, where: str, error: BaseException) -> None:

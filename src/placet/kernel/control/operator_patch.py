@@ -11,14 +11,13 @@ from typing import Final
 
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
+from placet.kernel.control.registrar import plain_fields
 from placet.kernel.plugin.domain import Domain, RuleRefusal
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.identity import OPERATOR, is_identity
-from placet.schemas.json_value import InvalidJsonValue, to_json_value
-from placet.schemas.limits import Limits
 from placet.schemas.log.operator_records import Given
 from placet.schemas.log.record import Changes, ForkAdopted, Patched
 from placet.schemas.names import path_part_fault
@@ -136,7 +135,8 @@ class OperatorPatch:
     def _plain(self, given: Given) -> Given:
         limits = self._context.ledger.policy.limits
         return [
-            (name, key, _plain_fields(fields, limits), whole) for name, key, fields, whole in given
+            (name, key, None if new is None else plain_fields(new, limits, "a value"), is_whole)
+            for name, key, new, is_whole in given
         ]
 
 
@@ -199,15 +199,3 @@ def _leave(domain: Domain, draft: Draft, agent_id: str) -> None:
         domain.on_remove(draft, agent_id)
     except Exception as error:
         raise ValidationError(f"on_remove of {domain.name} raised {error!r}") from error
-
-
-def _plain_fields(fields: dict[str, Json] | None, limits: Limits) -> dict[str, Json] | None:
-    if fields is None:
-        return None
-    try:
-        plain: dict[str, Json] = to_json_value(
-            fields, limits.payload_depth_max, limits.payload_bytes_max
-        )
-    except InvalidJsonValue as error:
-        raise ValidationError(f"a value must be plain JSON: {error} at {error.at or '/'}") from None
-    return plain

@@ -6,13 +6,13 @@ the agent is in `Draft.agents`.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from placet.kernel.context import GateContext
 from placet.kernel.control.attributes import Attributes, require_read
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.schedule import batches_of
 from placet.kernel.plugin.domain import Domain, RuleRefusal, refuse
-from placet.kernel.plugin.registry import overrides
 from placet.kernel.state.draft import AgentRefused
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.errors import AgentError, ValidationError
@@ -52,7 +52,7 @@ class Registrar:
         self._require_free_name(agent_id)
         name = str.__str__(agent_id)  # an Enum member would be read back as a plain string
         policy = self._ledger.policy
-        frozen = freeze(plain_attributes(attributes, policy.limits))
+        frozen = freeze(plain_fields(attributes, policy.limits))
         kinds = policy.default_permissions
         permissions = None if kinds is None else sorted(kinds)
         draft, domains = self._context.transaction, self._context.registry.concerned(name)
@@ -70,10 +70,7 @@ class Registrar:
                     f"got {shown}"
                 )
 
-        def check() -> None:
-            has_hook = any(overrides(domain, "on_register") for domain in domains)
-            require_read(frozen, sought, has_hook=has_hook)
-
+        check = partial(require_read, frozen, sought, domains)
         self._run(AgentChange(name, False, cohort, permissions, frozen), hook, check, by=name)
 
     def remove(self, agent_id: object) -> None:
@@ -158,32 +155,37 @@ class Registrar:
             )
         limit = ledger.policy.limits.agents_max
         if len(ledger.agents) + draft.born >= limit:
-            raise _refused(
-                "too_many_agents",
-                f"agent {name!r} does not fit: {limit} agents are registered, which is the limit "
-                "`agents_max`; remove one or raise it",
-            )
+            raise _refused("too_many_agents", no_room(name, limit))
 
     def _is_registered(self, agent_id: str) -> bool:
         is_removed = self._context.transaction.fates.get(agent_id)
         return agent_id in self._ledger.agents if is_removed is None else not is_removed
 
 
-def plain_attributes(attributes: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
-    """Return the attributes of a registration as plain JSON.
+def plain_fields(
+    fields: Mapping[str, Json], limits: Limits, what: str = "attributes"
+) -> dict[str, Json]:
+    """Return the attributes of a registration, or the values of a patch, as plain JSON.
 
     Raises:
-        ValidationError: They are not plain JSON, or exceed the limits of a payload.
+        ValidationError: They are not plain JSON, or exceed the limits of a payload; the message
+            begins with `what`.
     """
     try:
         plain: dict[str, Json] = to_json_value(
-            attributes, limits.payload_depth_max, limits.payload_bytes_max
+            fields, limits.payload_depth_max, limits.payload_bytes_max
         )
     except InvalidJsonValue as error:
-        raise ValidationError(
-            f"attributes must be plain JSON: {error} at {error.at or '/'}"
-        ) from None
+        raise ValidationError(f"{what} must be plain JSON: {error} at {error.at or '/'}") from None
     return plain
+
+
+def no_room(agent_id: object, agents_max: int) -> str:
+    """Return the message for a new agent in a world that has as many agents as it may."""
+    return (
+        f"agent {agent_id!r} does not fit: {agents_max} agents are registered, which is the limit "
+        "`agents_max`; remove one or raise it"
+    )
 
 
 def _refused(code: str, message: str) -> AgentRefused:

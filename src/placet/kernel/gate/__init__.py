@@ -72,9 +72,9 @@ class StageRow(NamedTuple):
             rules in `decide_batch`, which hands them the draft to undo.
         runs_at: When it checks a batch.
         reads: State and inputs that it compares.
+        codes: Its codes in order of precedence, each with its HTTP status.
         is_final: Its refusals on arrival are records, and final for their req_ids; the others
             leave no trace. When the batch is due, a refusal of any stage is a record and final.
-        codes: Its codes in order of precedence, each with its HTTP status.
     """
 
     stage: Stage
@@ -82,8 +82,8 @@ class StageRow(NamedTuple):
     check: StageCheck | None
     runs_at: RunsAt
     reads: str
-    is_final: bool
     codes: Mapping[RefusalCode, int]
+    is_final: bool = False
 
 
 def _check_recorded(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
@@ -102,7 +102,6 @@ STAGES: Final = (
         None,
         RunsAt.ARRIVAL,
         "queue, loop lag, deadlines, rate of attempts and debts of the submitter, tokens",
-        is_final=False,
         codes={
             _Code.QUEUE_FULL: 503,
             _Code.OVERLOADED: 503,
@@ -119,7 +118,6 @@ STAGES: Final = (
         _check_recorded,  # on arrival `Structure.check`, in the submitter's task
         RunsAt.BOTH,
         "the batch, its kinds and the limits",
-        is_final=False,
         codes={
             _Code.BATCH_EMPTY: 422,
             _Code.BATCH_TOO_LARGE: 413,
@@ -138,7 +136,6 @@ STAGES: Final = (
         agent.check,
         RunsAt.BOTH,
         "agents: owner, suspension, permissions",
-        is_final=False,
         codes={
             _Code.AGENT_UNKNOWN: 404,
             _Code.AGENT_SUSPENDED: 403,
@@ -152,7 +149,6 @@ STAGES: Final = (
         dedup.check,
         RunsAt.ARRIVAL,
         "the agents' dedup windows",
-        is_final=False,
         codes={_Code.REQ_ID_REUSED: 409, _Code.REQ_ID_TOO_OLD: 409},
     ),
     StageRow(
@@ -175,7 +171,6 @@ STAGES: Final = (
         quota.check,
         RunsAt.ARRIVAL,
         "token buckets of intents and of work",
-        is_final=False,
         codes={
             _Code.QUOTA_EXCEEDED: 429,
             # Waiting does not help, and clients repeat a 429 by themselves.
@@ -190,7 +185,6 @@ STAGES: Final = (
         backpressure.check,
         RunsAt.ARRIVAL,
         "outboxes of the executors, and the schedule",
-        is_final=False,
         codes={
             _Code.EXECUTOR_BUSY: 503,
             _Code.SCHEDULE_FULL: 503,

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from placet.kernel.context import GateContext
-from placet.kernel.gate.intent_refusals import positions_of, refuse_intent
+from placet.kernel.gate.intent_refusals import positions_of, refuse_batch, refuse_intent
 from placet.kernel.ledger.ledger import ScheduleShare, scheduled_bytes
 from placet.kernel.ledger.schedule import room_at_ns
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.refusal import Refusal, RefusalCode, Stage, seconds_until
+from placet.schemas.refusal import Refusal, RefusalCode, seconds_until
 
 _RETRY_SECONDS: Final = 1.0
 """An estimate: the time of an executor's next settlement is unknown."""
@@ -27,7 +27,7 @@ _OUTBOX_SHARE_MIN: Final = 32
 class _Signal(NamedTuple):
     """An exceeded signal: its name, value and limit."""
 
-    name: str
+    signal: str
     value: int
     limit: int
 
@@ -134,14 +134,13 @@ def _schedule_full(
     retry_after = seconds_until(min(room_ns, due_ns), context.now_ns)
     name, value, limit = full[0].signal
     whose = f"submitter {batch.submitter!r}" if name.endswith("_of_agent") else "the world"
-    return Refusal(
-        RefusalCode.SCHEDULE_FULL.value,
+    return refuse_batch(
+        RefusalCode.SCHEDULE_FULL,
         f"{whose} has {value} {full[0].noun} scheduled for later, the limit is {limit}; retry in "
         f"{retry_after:.2f} s, when there is room, or submit the batch without sim_time",
-        Stage.BACKPRESSURE,
         at="/sim_time",
         retry_after=retry_after,
-        details={"signal": name, "value": value, "limit": limit},
+        **full[0].signal._asdict(),
     )
 
 
@@ -153,14 +152,15 @@ def _needed(bound: _Bound) -> tuple[int, int]:
 def _too_far(due_ns: int, ahead_ns_max: int, now_ns: int) -> Refusal:
     """Build the refusal of a batch for a time beyond the schedule, which is no sign of load."""
     value, limit = due_ns / SECOND_NS, (now_ns + ahead_ns_max) / SECOND_NS
-    return Refusal(
-        RefusalCode.SIM_TIME_TOO_FAR.value,
+    return refuse_batch(
+        RefusalCode.SIM_TIME_TOO_FAR,
         f"sim_time {value:g} is {(due_ns - now_ns) / SECOND_NS:g} s ahead of the world; a batch "
         f"may be scheduled at most {ahead_ns_max / SECOND_NS:g} s ahead: send an earlier sim_time",
-        Stage.BACKPRESSURE,
         at="/sim_time",
         retry_after=seconds_until(due_ns - ahead_ns_max, now_ns),
-        details={"signal": "sim_time", "value": value, "limit": limit},
+        signal="sim_time",
+        value=value,
+        limit=limit,
     )
 
 
@@ -177,9 +177,7 @@ def _refuse(
             RefusalCode.EXECUTOR_BUSY,
             f"{problem}; retry in {_RETRY_SECONDS:.2f} s",
             retry_after=_RETRY_SECONDS,
-            signal=signal.name,
-            value=signal.value,
-            limit=signal.limit,
+            **signal._asdict(),
         )
         for index in positions
     ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from placet.kernel.context import GateContext
 from placet.kernel.gate.changes import foreign_changes
-from placet.kernel.gate.intent_refusals import refuse_intent
+from placet.kernel.gate.intent_refusals import refuse_batch, refuse_intent
 from placet.kernel.plugin.boundary import place_of, plugin_boundary
 from placet.kernel.plugin.domain import RuleRefusal, conflict_message
 from placet.kernel.state.draft import AgentRefused, ToolUnregistered, WorkExceeded
@@ -287,9 +287,7 @@ class DomainRules:
             return None
         message = f"the batch asks for {count} effects, at most {limit} are allowed; split it"
         code = RefusalCode.INVARIANT_VIOLATED
-        return [
-            Refusal(code.value, message, Stage.DOMAIN, details={"value": count, "limit": limit})
-        ]
+        return [refuse_batch(code, message, value=count, limit=limit)]
 
     def _check_invariants(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         refusals: list[Refusal] = []
@@ -481,7 +479,7 @@ def rule_error(batch: CheckedBatch, index: int | None, where: str, error: BaseEx
     if batch.submitter == OPERATOR:
         details |= {"message": describe_error(error), "place": place_of(error)}
     if index is None:
-        return Refusal(RefusalCode.RULE_ERROR.value, message, Stage.DOMAIN, details=details)
+        return refuse_batch(RefusalCode.RULE_ERROR, message, **details)
     return refuse_intent(batch, index, RefusalCode.RULE_ERROR, message, **details)
 
 

@@ -48,6 +48,20 @@ def refuse_intent(
     )
 
 
+def refuse_batch(
+    code: RefusalCode,
+    message: str,
+    /,
+    *,
+    at: str = "",
+    retry_after: float | None = None,
+    **details: Json,
+) -> Refusal:
+    """Build the refusal of a batch as a whole; `at` is a JSON pointer into the batch."""
+    stage = STAGE_OF[code]
+    return Refusal(code.value, message, stage, at=at, retry_after=retry_after, details=details)
+
+
 def positions_of(batch: CheckedBatch, agent_id: str, kind: str | None = None) -> list[int]:
     """Return the positions of an agent's intents in a batch; of one kind unless it is None."""
     return [

@@ -8,8 +8,10 @@ Work is checked here for intents and bytes, and by `check_work` again after the 
 have charged more.
 """
 
+from functools import partial
+
 from placet.kernel.context import GateContext
-from placet.kernel.gate.intent_refusals import positions_of, refuse_intent
+from placet.kernel.gate.intent_refusals import positions_of, refuse_batch, refuse_intent
 from placet.kernel.ledger.ledger import Agent
 from placet.kernel.ledger.token_buckets import (
     Charge,
@@ -19,9 +21,8 @@ from placet.kernel.ledger.token_buckets import (
     work_charges,
 )
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import Json
 from placet.schemas.config import Quota
-from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, seconds_until
+from placet.schemas.refusal import Refusal, RefusalCode, seconds_until
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
@@ -58,7 +59,7 @@ def check_work(
             f"the batch needs {units} units of work, at most {limit} are allowed "
             "(batch_work_max); split it"
         )
-        return [_work_refusal(message, value=units, limit=limit)]
+        return [refuse_batch(RefusalCode.WORK_EXCEEDED, message, value=units, limit=limit)]
     if batch.due_of is None:  # else it was answered when it was scheduled
         for agent, _, _, quota, _, tat_ns in charges:
             over_ns = tat_ns - quota.burst * quota.interval_ns - now_ns
@@ -79,20 +80,14 @@ def _work_over(
 ) -> Refusal:
     who = "all agents together" if agent is None else f"agent {agent.agent_id!r}"
     rule = f"{who} may use {quota.rate:g} units of work/s (burst {quota.burst})"
-    details: dict[str, Json] = {"value": units, "limit": quota.burst}
+    refused = partial(refuse_batch, RefusalCode.WORK_EXCEEDED, value=units, limit=quota.burst)
     if agent is not None:
-        details["agent_id"] = agent.agent_id
+        refused = partial(refused, agent_id=agent.agent_id)
     if passes_ns is None:
-        message = f"{rule}; the batch needs {units} at once and can never pass; split it"
-        return _work_refusal(message, **details)
+        return refused(f"{rule}; the batch needs {units} at once and can never pass; split it")
     retry_after = seconds_until(passes_ns, now_ns)
     message = f"{rule}; the batch needs {units}; retry in {retry_after:.2f} s"
-    return _work_refusal(message, retry_after, **details)
-
-
-def _work_refusal(message: str, retry_after: float | None = None, **details: Json) -> Refusal:
-    code = RefusalCode.WORK_EXCEEDED
-    return Refusal(code.value, message, STAGE_OF[code], retry_after=retry_after, details=details)
+    return refused(message, retry_after=retry_after)
 
 
 def _refusals(batch: CheckedBatch, charges: Charges, now_ns: int) -> list[Refusal]:

@@ -18,8 +18,9 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from placet.kernel.gate.intent_refusals import refuse_batch
 from placet.kernel.gate.shape import intents_adapter
-from placet.kernel.gate.structure_errors import Diagnosis, Unsound, refuse_batch
+from placet.kernel.gate.structure_errors import Diagnosis, Unsound
 from placet.kernel.plugin.boundary import plugin_boundary
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.batch import CheckedBatch, Part, part_of

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from pydantic import ValidationError as Unsound
 from pydantic_core import ErrorDetails
 
+from placet.kernel.gate.intent_refusals import refuse_batch
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, to_json
 from placet.schemas.identity import ID_CHARS_MAX
@@ -47,7 +48,7 @@ _PART_INTENTS: Final = 64
 _HEAD_BYTES_MAX: Final = 4096
 """Bytes allowed for the fields of an intent besides its payload."""
 
-__all__ = ["Diagnosis", "Sound", "Unsound", "refusal", "refuse_batch"]
+__all__ = ["Diagnosis", "Sound", "Unsound", "refusal"]
 
 
 class Sound(NamedTuple):
@@ -81,11 +82,6 @@ def refusal(code: RefusalCode, index: int, intent: object, message: str, at: str
         f"/intents/{index}{at}",
         details=_agent_and_kind(intent),
     )
-
-
-def refuse_batch(code: RefusalCode, message: str, *, at: str = "") -> Refusal:
-    """Return the refusal of a batch as a whole; `at` is a JSON pointer into the batch."""
-    return Refusal(code.value, message, STAGE_OF[code], at=at)
 
 
 class Diagnosis:
@@ -330,7 +326,7 @@ class Diagnosis:
         hint = f"did you mean {', '.join(names)}?" if names else self._kinds()
         message = f"kind {format_value(kind)} is not registered; {hint}"
         unknown = refusal(RefusalCode.KIND_UNKNOWN, index, intent, message, "/kind")
-        return _with_suggestions(unknown, names)
+        return replace(unknown, suggestions=names)
 
     def _kinds(self) -> str:
         """List the registered kinds, by name, up to a bound."""
@@ -344,7 +340,7 @@ class Diagnosis:
         hint = f"did you mean {names[0]!r}?" if names else f"an intent has {', '.join(_FIELDS)}"
         message = f"field {format_value(name)} is unknown; {hint}"
         unknown = refusal(RefusalCode.FIELD_UNKNOWN, index, intent, message, pointer([name]))
-        return _with_suggestions(unknown, names)
+        return replace(unknown, suggestions=names)
 
     def unencodable(self, intents: Sequence[Intent]) -> list[Refusal]:
         """Return a refusal for each intent whose payload model produced an unencodable value."""
@@ -445,19 +441,6 @@ def _text_field(intent: object, name: str) -> str | None:
     if not isinstance(value, str):
         return None
     return str.encode(value[:ID_CHARS_MAX], "utf-8", "replace").decode()
-
-
-def _with_suggestions(original: Refusal, names: tuple[str, ...]) -> Refusal:
-    return Refusal(
-        original.code,
-        original.message,
-        original.stage,
-        original.index,
-        original.req_id,
-        original.at,
-        suggestions=names,
-        details=original.details,
-    )
 
 
 _CODE_ORDER: Final = {code.value: place for place, code in enumerate(RefusalCode)}

@@ -125,13 +125,9 @@ def _refusals(record: BatchRecord, again: Sequence[Refusal]) -> list[dict[str, J
     if not isinstance(record, Refused):
         return []
     refusals: list[dict[str, Json]] = []
-    for place, (index, stage, code, message) in enumerate(record.refusals):
-        refusal: dict[str, Json] = {
-            "index": index,
-            "stage": stage,
-            "code": code,
-            "message": message,
-        }
+    for place, recorded in enumerate(record.refusals):
+        refusal = dict(zip(("index", "stage", "code", "message"), recorded, strict=True))
+        index, _, code, _ = recorded
         if place < len(again) and (again[place].index, again[place].code) == (index, code):
             details = again[place].as_dict()
             refusal |= {name: details[name] for name in ("at", "suggestions", "changed", "details")}

@@ -80,21 +80,18 @@ class WithinDistance(Visibility):
 
     def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
         """Return 1 / (1 + (distance / reach)^2); 1 for an entity without a position."""
-        here, there = (
-            self.place(state, Ref(self.agent_collection, agent_id)),
-            self.place(state, ref),
-        )
+        here, there = self._places(state, agent_id, ref)
         if here is None or there is None:
             return 1.0
         return 1.0 / (1.0 + _square(_point(here), _point(there)) / self.square)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
         """Return the distance from the agent's own entity; None if one of them has no position."""
-        here, there = (
-            self.place(state, Ref(self.agent_collection, agent_id)),
-            self.place(state, ref),
-        )
+        here, there = self._places(state, agent_id, ref)
         return None if here is None or there is None else distance_between(here, there)
+
+    def _places(self, state: State, agent_id: str, ref: Ref) -> tuple[Place | None, Place | None]:
+        return self.place(state, Ref(self.agent_collection, agent_id)), self.place(state, ref)
 
     def new_index(self) -> InterestIndex:
         """Return an empty interest index: a grid of cells."""
