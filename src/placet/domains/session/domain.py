@@ -161,10 +161,7 @@ class Sessions(Domain):
             TURNS,
             _turn_id(payload),
             {
-                "agent": payload["agent"],
-                "mode": payload["mode"],
-                "route": payload["route"],
-                "message": payload["message"],
+                **{name: payload[name] for name in ("agent", "mode", "route", "message")},
                 "outcome": "running",
                 "stop": "",
                 "text": "",
@@ -277,8 +274,7 @@ def _ask(draft: Draft, intent: Intent) -> RuleRefusal | None:
     payload: Mapping[str, Json] = intent["payload"]
     if draft.get(TURNS, _turn_id(payload), "outcome") != "running":
         return _not_running(_turn_id(payload), "/turn")
-    names = ("session", "turn", "attempt")
-    draft.emit(PROPOSE, {name: payload[name] for name in names})
+    draft.emit(PROPOSE, {name: payload[name] for name in ("session", "turn", "attempt")})
     return None
 
 

@@ -197,7 +197,7 @@ def _kinds(
         Kind(
             name,
             payload,
-            _with_cooldown(name, rule, settings),
+            with_cooldown(name, settings.cooldowns_ns.get(name), rule),
             reads=reads,
             reads_self=AGENTS if reads is None else None,
             revalidates=None if reads is None else revalidated_refs,
@@ -208,11 +208,6 @@ def _kinds(
         )
         for name, payload, rule, reads, summary in kinds
     )
-
-
-def _with_cooldown(kind: str, rule: Rule, settings: WorldSettings) -> Rule:
-    wait_ns = settings.cooldowns_ns.get(kind)
-    return rule if wait_ns is None else with_cooldown(kind, wait_ns, rule)
 
 
 def _read_interactions(name: str, interactions: object) -> dict[str, Rule]:

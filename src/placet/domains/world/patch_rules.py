@@ -27,12 +27,7 @@ def check_patched(
     for collection, key in changed:
         if collection not in _NEEDED or key is None:
             continue
-        at = collection, key
-        fields = draft.entity(*at)
-        if fields is None:
-            refusal = _check_inventory(draft, at, ())
-        else:
-            refusal = _check(draft, at, fields, settings)
+        refusal = _check(draft, (collection, key), settings)
         if refusal is not None:
             return refusal
     return None
@@ -47,9 +42,10 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _check(
-    draft: Draft, at: _At, fields: Mapping[str, Json], settings: WorldSettings
-) -> RuleRefusal | None:
+def _check(draft: Draft, at: _At, settings: WorldSettings) -> RuleRefusal | None:
+    fields = draft.entity(*at)
+    if fields is None:
+        return _check_inventory(draft, at, ())
     missing = [name for name in _NEEDED[at[0]] if name not in fields]
     if missing:
         return _refuse(at, f"needs {', '.join(missing)} too")
@@ -75,23 +71,13 @@ def _check_inventory(draft: Draft, at: _At, named: Sequence[Json]) -> RuleRefusa
     """Check that the holders and inventories of an agent or object agree. O(world)."""
     collection, key = at
     if collection == AGENTS:
-        naming = [
-            entity_id
-            for entity_id in draft.ids(OBJECTS)
-            if draft.get(OBJECTS, entity_id, "holder") == key
-        ]
+        naming = [one for one in draft.ids(OBJECTS) if draft.get(OBJECTS, one, "holder") == key]
     else:
-        naming = [
-            entity_id for entity_id in draft.ids(AGENTS) if key in _inventory_of(draft, entity_id)
-        ]
-    one_sided = [
-        entity_id
-        for entity_id in (*named, *naming)
-        if entity_id not in named or entity_id not in naming
-    ]
-    if not one_sided:
-        return None
-    return _refuse(at, f"and {one_sided[0]!r} must agree on the holder; put both")
+        naming = [one for one in draft.ids(AGENTS) if key in _inventory_of(draft, one)]
+    for one in (*named, *naming):
+        if one not in named or one not in naming:
+            return _refuse(at, f"and {one!r} must agree on the holder; put both")
+    return None
 
 
 def _check_position(draft: Draft, at: _At, settings: WorldSettings) -> RuleRefusal | None:

@@ -149,14 +149,17 @@ def custom(_draft: Draft, _intent: Intent) -> None:
     """Apply `Custom`: change nothing; the effect validator defines its meaning."""
 
 
-def with_cooldown(kind: str, wait_ns: int, rule: Rule) -> Rule:
+def with_cooldown(kind: str, wait_ns: int | None, rule: Rule) -> Rule:
     """Return a rule that refuses an agent's next intent of a kind for some simulated time.
 
     Args:
         kind: The kind.
-        wait_ns: Minimum simulated nanoseconds between two admitted intents of one agent.
+        wait_ns: Minimum simulated nanoseconds between two admitted intents of one agent; None
+            returns the rule itself.
         rule: The rule to wrap.
     """
+    if wait_ns is None:
+        return rule
     field = f"ready_ns.{kind}"
 
     def limited_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:

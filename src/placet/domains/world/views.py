@@ -222,14 +222,6 @@ def _read_hidden(name: str, value: object) -> Visibility:
     return _Hidden(names, AGENTS)
 
 
-def _read_any(name: str, value: object) -> Visibility:
-    return AnyOf(*_read_alternatives(name, value))
-
-
-def _read_all(name: str, value: object) -> Visibility:
-    return AllOf(*_read_alternatives(name, value))
-
-
 def _read_alternatives(name: str, value: object) -> list[Visibility]:
     if not isinstance(value, list | tuple) or not value:
         raise ValueError(f"{name} must be a list of objects, got {value!r}")
@@ -242,6 +234,6 @@ _PARTS: Final[Mapping[str, Callable[[str, object], Visibility]]] = {
     "team": _read_team,
     "known": _read_known,
     "hidden_fields": _read_hidden,
-    "any_of": _read_any,
-    "all_of": _read_all,
+    "any_of": lambda name, value: AnyOf(*_read_alternatives(name, value)),
+    "all_of": lambda name, value: AllOf(*_read_alternatives(name, value)),
 }
