@@ -187,14 +187,9 @@ class Observation(msgspec.Struct, frozen=True):
         return to_json(
             {
                 "type": "observation",
-                "view_seq": self.view_seq,
-                "sim_time": self.sim_time,
-                "agent_id": self.agent_id,
-                "kind": self.kind,
+                **msgspec.structs.asdict(self),
                 "changes": [msgspec.Raw(change.encoded) for change in self.changes],
                 "events": [msgspec.Raw(event.encoded) for event in self.events],
-                "events_dropped": self.events_dropped,
-                "deferred_count": self.deferred_count,
             }
         )
 

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kind
 from placet.kernel.log.divergence import DecisionMismatch, Difference, difference_of_records
-from placet.kernel.log.replay import Divergence, Replayer, folded
+from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import resume, take, world_digest
 from placet.kernel.log.verify import Verifier
 from placet.kernel.state.draft import Draft
@@ -97,7 +97,7 @@ def test_verification_gives_the_same_world(setting, trace):
     assert world_digest(again.state, again.ledger).hex() == kernel.world_digest()
     assert (again.journal.prev, again.journal.count) == (record_hash(log[-1]), len(log))
     plain = folded(log)
-    for name in Replayer.__slots__:
+    for name in vars(plain):
         if name not in {"state", "ledger", "journal"}:
             assert getattr(again, name) == getattr(plain, name), name
     batches = [r for r in map(decode_record, log) if isinstance(r, Admitted | Refused | Scheduled)]

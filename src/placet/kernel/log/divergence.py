@@ -4,7 +4,7 @@ Messages are not compared: a verdict guarantees its stage and its code (G5), and
 improve the text.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final, NamedTuple, TypeAlias
@@ -30,9 +30,7 @@ from placet.schemas.log.record import (
     Registered,
     Scheduled,
     Settled,
-    SettlementFailed,
     Tick,
-    TickWithAgents,
     agents_of,
     intents_of,
     record_as_dict,
@@ -47,17 +45,17 @@ HookRecord: TypeAlias = Header | Registered | AgentChanged | Tick | Settled | Fo
 STRUCTURE_NOTICES: Final = frozenset({"version_unknown", "field_dropped"})
 """Codes of warnings about the submitted form of a batch, which no record holds."""
 
-_HOOK_OF: Final[Mapping[type[Record], str]] = {
-    Header: "on_open",
-    Registered: "on_register",
-    AgentChanged: "on_remove",
-    Tick: "on_tick",
-    TickWithAgents: "on_tick",
-    Settled: "on_settle",
-    SettlementFailed: "on_settle",
-    ForkAdopted: "on_remove, for a fork,",
-    Patched: "invariants, for a patch,",
+_HOOK_OF: Final = {
+    "header": "on_open",
+    "registered": "on_register",
+    "agent_changed": "on_remove",
+    "tick": "on_tick",
+    "settled": "on_settle",
+    "fork_adopted": "on_remove, for a fork,",
+    "patched": "invariants, for a patch,",
 }
+"""Type of a record -> the hook that made its changes."""
+
 _HOOK_INPUTS: Final = (
     *("agent_id", "what", "owner", "permissions", "priority_max", "quotas", "attributes"),
     *("effect_seq", "effect_index", "succeeded", "output"),
@@ -291,7 +289,7 @@ def name_of_rule(
     """Return the name of the rule that made a difference, with the versions of domain and kind."""
     if batch is None:
         domains = " and ".join(f"{domain.name} {domain.version}" for domain in registry.domains)
-        return f"{_HOOK_OF[type(record)]} of {domains}"
+        return f"{_HOOK_OF[record_type(record)]} of {domains}"
     if part.index is None:
         return f"the kernel's {part.stage}"
     name = batch.intents[part.index]["kind"]

@@ -59,7 +59,7 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
         notes += idle_names(past.registry, past.ledger, has_own=has_own)
     intent = batch.intents[position]
     return Explanation(
-        answer=_answer(record),
+        answer="admitted" if isinstance(record, Admitted) else record_type(record),
         agent_id=intent["agent_id"],
         req_id=intent["req_id"],
         record=past.journal.count,
@@ -98,12 +98,6 @@ def explain_other(past: Verifier, record: Record) -> Explanation:
         changes=_changes(past.state, changes),
         rules="" if past.header is None else str(rules_in(past.header)),
     )
-
-
-def _answer(record: BatchRecord) -> str:
-    if isinstance(record, Admitted):
-        return "admitted"
-    return "refused" if isinstance(record, Refused) else "scheduled"
 
 
 def _seq_of(record: BatchRecord, position: int) -> int | None:

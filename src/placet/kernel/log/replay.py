@@ -16,7 +16,7 @@ from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import freeze, joined
+from placet.schemas.codec import ENCODE_ERRORS, freeze, joined
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import StoreError
 from placet.schemas.log.cut import first_batches
@@ -41,16 +41,7 @@ from placet.schemas.log.record import (
     record_type,
 )
 
-MISFITS: Final = (
-    AssertionError,
-    AttributeError,
-    IndexError,
-    KeyError,
-    OverflowError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+MISFITS: Final = (*ENCODE_ERRORS, AssertionError, AttributeError, IndexError, KeyError)
 """Errors while folding a record or a snapshot that decodes but fits no world: its hash or checksum
 proves that the bytes are unchanged, not that a gate wrote them."""
 
@@ -87,17 +78,6 @@ class Replayer:
         batches_seen: Highest number of a batch.
         groups: Groups of batches since the last checkpoint, as the kernel counts them.
     """
-
-    __slots__ = (
-        "batches_seen",
-        "configured_data",
-        "groups",
-        "header",
-        "header_data",
-        "journal",
-        "ledger",
-        "state",
-    )
 
     def __init__(self) -> None:
         self.header: Header | None = None

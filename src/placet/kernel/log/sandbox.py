@@ -66,20 +66,6 @@ class RecordingDraft(Transaction):
 class Sandbox:
     """A gate that re-executes records over a replay's state and ledger; it stores no log."""
 
-    __slots__ = (
-        "_journal",
-        "_operator_patch",
-        "_records",
-        "context",
-        "control",
-        "draft",
-        "outbox",
-        "recorder",
-        "registry",
-        "rules",
-        "world",
-    )
-
     def __init__(
         self,
         registry: Registry,

@@ -109,24 +109,6 @@ class Verifier(Replayer):
             is not available.
     """
 
-    __slots__ = (
-        "_current_header",
-        "_domains",
-        "_group",
-        "_registry",
-        "_sandbox",
-        "_start_group",
-        "_structure",
-        "_validator",
-        "_why_not",
-        "batches",
-        "hooks",
-        "intents",
-        "is_folding",
-        "refused_by_host",
-        "unverified",
-    )
-
     def __init__(
         self,
         domains: Sequence[Domain] | Maker = (),
@@ -136,8 +118,7 @@ class Verifier(Replayer):
     ) -> None:
         super().__init__()
         if past is not None:
-            for name in Replayer.__slots__:
-                setattr(self, name, getattr(past, name))
+            self.__dict__.update(vars(past))
         self._start_group = (self.ledger.tick, self.ledger.group)
         self._domains = domains
         self._registry: Registry | None = None

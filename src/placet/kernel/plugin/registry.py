@@ -79,30 +79,6 @@ class Registry:
             fingerprint decide alike.
     """
 
-    __slots__ = (
-        "_agent_collections",
-        "_foreign",
-        "_hides_fields",
-        "_hiding",
-        "_payloads",
-        "_position_fields",
-        "collections",
-        "domain_of",
-        "domains",
-        "fingerprint",
-        "has_whole_checks",
-        "kinds",
-        "read_only_kinds",
-        "rules",
-        "settings",
-        "versions",
-        "watched",
-        "with_invariants",
-        "with_on_batch",
-        "with_on_tick",
-        "with_shared_intents",
-    )
-
     def __init__(self, domains: Sequence[Domain]) -> None:
         self.domains = tuple(domains)
         self.kinds: dict[str, Kind] = {}

@@ -7,7 +7,7 @@ blake2b-128. Fields are only ever added at the end, with a default: logs of olde
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 import msgspec
 
@@ -483,31 +483,28 @@ def record_body(data: bytes) -> bytes:
     return data[tag : tag + 1] + data[tag + 1 + _HASH_ITEM_BYTES :]
 
 
-_TYPES: Final[dict[type, str]] = {
+_NAMES: Final[dict[type, str]] = {
     Header: "header",
-    Forked: "header",
     Configured: "configured",
     Registered: "registered",
     AgentChanged: "agent_changed",
     ExecutorChanged: "executor_changed",
     Admitted: "batch",
-    AdmittedWithOutput: "batch",
-    AdmittedWithWork: "batch",
-    AdmittedWithAgents: "batch",
     SingleBlock: "group",
-    SingleBlockWithAgents: "group",
     Refused: "refused",
     Scheduled: "scheduled",
     Tick: "tick",
-    TickWithAgents: "tick",
     Settled: "settled",
-    SettlementFailed: "settled",
     Checkpoint: "checkpoint",
     EffectChanged: "effect_changed",
     RulesChanged: "rules_changed",
     ForkAdopted: "fork_adopted",
     Patched: "patched",
 }
+_TYPES: Final[dict[type, str]] = {
+    kind: next(_NAMES[base] for base in kind.__mro__ if base in _NAMES) for kind in get_args(Record)
+}
+"""The name of each type of record; a type that adds fields to another has its name."""
 
 TYPES_WITH_CHANGES: Final = frozenset(
     name for kind, name in _TYPES.items() if hasattr(kind, "changes")
