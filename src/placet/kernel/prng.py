@@ -91,9 +91,7 @@ def _hash64(text: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-@lru_cache(maxsize=_PURPOSES_MAX)
-def _purpose_key(purpose: str) -> int:
-    return _hash64(purpose)
+_purpose_key: Final = lru_cache(maxsize=_PURPOSES_MAX)(_hash64)
 
 
 def agent_key(agent_id: str) -> int:

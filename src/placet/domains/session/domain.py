@@ -22,7 +22,7 @@ from placet.domains.session.payloads import (
     TurnPayload,
     UsePayload,
 )
-from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, refuse
+from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, Upcaster, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
@@ -243,7 +243,9 @@ def _kind(
             )
         return rule(draft, intent)
 
-    upcasters = {str(older): _same for older in range(1, int(version))}
+    upcasters: dict[str, Upcaster] = {
+        str(older): lambda payload: payload for older in range(1, int(version))
+    }
     return Kind(
         f"session.{name}",
         payload,
@@ -253,10 +255,6 @@ def _kind(
         version=version,
         upcasters=upcasters,
     )
-
-
-def _same(payload: Json) -> Json:
-    return payload
 
 
 def _guard(draft: Draft, intent: Intent) -> RuleRefusal | None:

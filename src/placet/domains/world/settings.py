@@ -109,7 +109,7 @@ class WorldSettings:
         if self.bounds is None:
             return position
         lows, highs = self.bounds
-        x, y, z = map(_clamped, position, lows, highs)
+        x, y, z = map(min, map(max, position, lows), highs)
         return x, y, z
 
     def outside(self, position: Position, at: str) -> RuleRefusal | None:
@@ -297,7 +297,3 @@ def _read_object(object_id: object, fields: object, settings: WorldSettings) -> 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _clamped(value: float, low: float, high: float) -> float:
-    return min(max(value, low), high)

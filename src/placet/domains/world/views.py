@@ -199,10 +199,6 @@ def _read_parts(name: str, setting: object) -> list[Visibility]:
     return [_PARTS[key](f"{name}.{key}", value) for key, value in setting.items()]
 
 
-def _read_distance(name: str, value: object) -> Visibility:
-    return _Near(read_length(name, value), AGENTS)
-
-
 def _read_team(name: str, value: object) -> Visibility:
     if value is not True:
         raise ValueError(f"{name} must be True, or be left out, got {value!r}")
@@ -230,7 +226,7 @@ def _read_alternatives(name: str, value: object) -> list[Visibility]:
 
 
 _PARTS: Final[Mapping[str, Callable[[str, object], Visibility]]] = {
-    "distance": _read_distance,
+    "distance": lambda name, value: _Near(read_length(name, value), AGENTS),
     "team": _read_team,
     "known": _read_known,
     "hidden_fields": _read_hidden,

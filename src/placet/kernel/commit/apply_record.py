@@ -98,15 +98,13 @@ def _count_hooks(ledger: Ledger, record: Record) -> None:
         ledger.end_tick()
     elif isinstance(record, Header | Settled):
         ledger.ordinals.add_hook(SYSTEM, record.now_ns)
-    elif isinstance(record, Patched) or (isinstance(record, ForkAdopted) and _is_changed(record)):
+    # A fork that differs from its parent in nothing must draw as its parent does.
+    elif isinstance(record, Patched) or (
+        isinstance(record, ForkAdopted) and (record.given or record.dropped)
+    ):
         ledger.ordinals.add_hook(OPERATOR, record.now_ns)
     elif isinstance(record, AgentChanged) and record.what == "removed":
         ledger.ordinals.add_hook(record.agent_id, record.now_ns)
-
-
-def _is_changed(record: ForkAdopted) -> bool:
-    """Return whether a fork differs from its parent; else it must draw as its parent does."""
-    return bool(record.given or record.dropped)
 
 
 def apply_configured(ledger: Ledger, record: Configured) -> None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
+from operator import attrgetter
 
 from placet.kernel.ledger.ledger import Ledger, scheduled_bytes
 from placet.kernel.recorded_batch import recorded_batch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.limits import UNLIMITED
+from placet.schemas.log.record import Scheduled
 
 
 def due_batches(
@@ -26,7 +28,7 @@ def due_batches(
     for entry in _due_entries(ledger.schedule, now_ns):
         if entry[1] not in ledger.scheduled:
             continue
-        batch = _batch(ledger, *entry)
+        batch = scheduled_batch(ledger.scheduled[entry[1]])
         batches.append(batch)
         work_max -= batch.base_work
         if work_max < 0 or len(batches) >= count_max:
@@ -37,12 +39,10 @@ def due_batches(
 def batches_of(ledger: Ledger, agent_id: str) -> list[CheckedBatch]:
     """Return the scheduled batches that hold an intent of an agent, earliest first. O(schedule)."""
     name = agent_id.encode()
-    entries = [
-        (record.due_ns, number)
-        for number, record in ledger.scheduled.items()
-        if name in record.encoded  # a cheap filter; the rebuilt batch decides below
-    ]
-    batches = [_batch(ledger, *entry) for entry in sorted(entries)]
+    # A cheap filter; the rebuilt batch decides below.
+    records = [record for record in ledger.scheduled.values() if name in record.encoded]
+    records.sort(key=attrgetter("due_ns", "number"))
+    batches = map(scheduled_batch, records)
     return [batch for batch in batches if agent_id in batch.agents]
 
 
@@ -85,7 +85,8 @@ def _due_entries(heap: Sequence[tuple[int, int]], now_ns: int) -> Iterator[tuple
         places = (2 * place + 1, 2 * place + 2)
 
 
-def _batch(ledger: Ledger, due_ns: int, number: int) -> CheckedBatch:
-    batch = recorded_batch(ledger.scheduled[number])
-    batch.due_of, batch.sim_time_ns = number, due_ns
+def scheduled_batch(record: Scheduled) -> CheckedBatch:
+    """Rebuild the batch of an entry of the schedule, as it is decided when it is due."""
+    batch = recorded_batch(record)
+    batch.due_of, batch.sim_time_ns = record.number, record.due_ns
     return batch

@@ -144,7 +144,7 @@ class Replayer:
             return
         if isinstance(record, SingleBlock):
             self._note_group(record)
-            fold_block(record, self.state, self.ledger, self._fold_batch)
+            fold_block(record, self.state, self.ledger, lambda batch: self._fold(batch, b""))
             return
         if isinstance(record, Refused | Scheduled):
             apply_record(self.ledger, record, self._batch(record))
@@ -167,9 +167,6 @@ class Replayer:
         changes: Changes | None = getattr(record, "changes", None)
         if changes is not None:
             fold_changes(self.state, changes)
-
-    def _fold_batch(self, record: BatchRecord) -> None:
-        self._fold(record, b"")
 
     def _note_group(self, record: SingleBlock) -> None:
         """Count the batches of a record and their group, as `_batch` does."""

@@ -19,6 +19,7 @@ from placet.kernel.decide.batches import decide_batch
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.ledger.schedule import scheduled_batch
 from placet.kernel.log.divergence import (
     BatchRecord,
     DecisionMismatch,
@@ -174,10 +175,7 @@ class Verifier(Replayer):
             batch = recorded_batch(record)
             batch.sim_time_ns = record.due_ns if isinstance(record, Scheduled) else None
             return batch
-        entry = self.ledger.scheduled[record.due_of]
-        batch = recorded_batch(entry)
-        batch.due_of, batch.sim_time_ns = entry.number, entry.due_ns
-        return batch
+        return scheduled_batch(self.ledger.scheduled[record.due_of])
 
     def needs_host(self, record: BatchRecord) -> bool:
         """Return whether a record is a refusal that an unavailable effect validator may have made.

@@ -99,7 +99,10 @@ class SingleDecision:
                     recorder.flush()
                     verdicts.append(decide_next(entry, context, self._rules, ordinary))
                 else:
-                    verdicts.append(decide_plain(entry) or self._decide_closely(entry))
+                    verdicts.append(
+                        decide_plain(entry)
+                        or decide_batch(checked_of(entry), context, self._rules, recorder)
+                    )
                     if recorder.removed:
                         recorder.flush()
                         refuse_orphans(context, self._rules, ordinary)
@@ -216,9 +219,6 @@ class SingleDecision:
         )
         own = None if collection is None else collection.entities
         return _KindFacts(registry.rules[name], is_plain, own, policy.quotas.get(name))
-
-    def _decide_closely(self, single: SingleBatch) -> Verdict:
-        return decide_batch(checked_of(single), self._context, self._rules, self._recorder)
 
     def _refuse(
         self, single: SingleBatch, returned: object, error: BaseException | None
