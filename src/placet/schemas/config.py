@@ -92,15 +92,11 @@ class Quota(NamedTuple):
                 full burst takes longer than `FULL_BURST_NS_MAX` to earn.
         """
         spec = without_numpy(spec)
-        if not isinstance(spec, Mapping) or set(spec) != {"rate", "burst"}:
-            raise ValueError(
-                f"a quota is {{'rate': per second, 'burst': count}}, got {_plain(spec)!r}"
-            )
-        rate, burst = spec["rate"], spec["burst"]
+        shown = dict(spec) if isinstance(spec, Mapping) else spec
+        is_quota = isinstance(shown, dict) and set(shown) == {"rate", "burst"}
+        rate, burst = (shown["rate"], shown["burst"]) if is_quota else (None, None)
         if isinstance(rate, bool) or not isinstance(rate, int | float):
-            raise ValueError(
-                f"a quota is {{'rate': per second, 'burst': count}}, got {dict(spec)!r}"
-            )
+            raise ValueError(f"a quota is {{'rate': per second, 'burst': count}}, got {shown!r}")
         if not 0 < rate <= SECOND_NS:
             raise ValueError(
                 f"a quota's rate must be > 0 and <= {SECOND_NS} per second, got {rate!r}"
@@ -114,10 +110,6 @@ class Quota(NamedTuple):
                 f"got {dict(spec)!r}"
             )
         return cls(ceil(interval_ns), burst)
-
-
-def _plain(spec: object) -> object:
-    return dict(spec) if isinstance(spec, Mapping) else spec
 
 
 @explain_keywords

@@ -95,9 +95,30 @@ limits of a world.
 """
 
 
+_ZERO_IS_NONE: Final = frozenset({"connections_per_address_max"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bounds:
+    """Bounds, each a positive int; 0 or None only where that is no limit."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None and field.default is None:
+                continue
+            is_optional = field.name in _ZERO_IS_NONE
+            if type(value) is not int or value < (0 if is_optional else 1):
+                wanted = "a positive int, or 0 for no limit" if is_optional else "a positive int"
+                raise ValueError(
+                    f"limit {field.name!r} must be {wanted}, got {value!r}; "
+                    f"the default is {field.default}"
+                )
+
+
 @explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(_Bounds):
     """The bounds of one world. Defaults suit one process on a small machine."""
 
     # the wire
@@ -160,9 +181,6 @@ class Limits:
     log_bytes_max: int = 1024 * 1024 * 1024
     snapshot_seconds_max: int = 600
 
-    def __post_init__(self) -> None:
-        _check_positive(self)
-
     def recorded(self) -> dict[str, int]:
         """Return the limits as a log records them.
 
@@ -216,12 +234,9 @@ _BEFORE_WORK: Final = {
 """Limits of a log that was written before work was counted: it decided without them."""
 
 
-_ZERO_IS_NONE: Final = frozenset({"connections_per_address_max"})
-
-
 @explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpLimits:
+class HttpLimits(_Bounds):
     """The bounds of the HTTP server. None affects a decision, so none is in the log."""
 
     head_bytes_max: int = 64 * 1024
@@ -255,31 +270,11 @@ class HttpLimits:
     mcp_sessions_per_token_max: int = 64
     mcp_session_idle_seconds_max: int = 600
 
-    def __post_init__(self) -> None:
-        _check_positive(self)
-
 
 @explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObserverLimits:
+class ObserverLimits(_Bounds):
     """The bounds of one observer's buffer. None affects a decision, so none is in the log."""
 
     marks_max: int = 10_000
     events_max: int = 1_000
-
-    def __post_init__(self) -> None:
-        _check_positive(self)
-
-
-def _check_positive(limits: Limits | HttpLimits | ObserverLimits) -> None:
-    for field in fields(limits):
-        value = getattr(limits, field.name)
-        if value is None and field.default is None:
-            continue
-        is_optional = field.name in _ZERO_IS_NONE
-        if type(value) is not int or value < (0 if is_optional else 1):
-            wanted = "a positive int, or 0 for no limit" if is_optional else "a positive int"
-            raise ValueError(
-                f"limit {field.name!r} must be {wanted}, got {value!r}; "
-                f"the default is {field.default}"
-            )

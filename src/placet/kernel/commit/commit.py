@@ -361,12 +361,8 @@ def _seqs(order: Sequence[int] | None, first_seq: int, last_seq: int) -> Sequenc
 def _notices(
     batch: CheckedBatch, draft: Transaction
 ) -> list[tuple[int, list[tuple[str, str, str]]]]:
-    if batch.notices is None:  # the usual case
-        return [
-            (index, _encoded_notices(notices)) for index, notices in (draft.notices or {}).items()
-        ]
     merged: dict[int, list[tuple[str, str, str]]] = {}
-    for source in (batch.notices, draft.notices or {}):
+    for source in (batch.notices or {}, draft.notices or {}):
         for index, notices in source.items():
             merged.setdefault(index, []).extend(_encoded_notices(notices))
     return [(index, notices) for index, notices in merged.items() if notices]

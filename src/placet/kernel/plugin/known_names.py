@@ -51,21 +51,15 @@ def require_known_settings(
     Raises:
         SettingError: A quota or a permission is of no kind, and not in the log.
     """
+    before = () if recorded is None else recorded.quotas
+    permitted = None if recorded is None else recorded.default_permissions
     try:
-        _require_settings(registry, config, recorded, has_own=has_own)
+        require_kinds((*registry.kinds, *QUOTA_KEYS), config.quotas, "quotas", before)
+        if not has_own:
+            names = sorted(config.default_permissions or ())
+            require_kinds(registry.kinds, names, "default_permissions", permitted or ())
     except ValueError as error:
         raise SettingError(str(error)) from None
-
-
-def _require_settings(
-    registry: Registry, config: KernelConfig, recorded: GateSettings | None, *, has_own: bool
-) -> None:
-    before = () if recorded is None else recorded.quotas
-    require_kinds((*registry.kinds, *QUOTA_KEYS), config.quotas, "quotas", before)
-    if not has_own:
-        permitted = None if recorded is None else recorded.default_permissions
-        names = sorted(config.default_permissions or ())
-        require_kinds(registry.kinds, names, "default_permissions", permitted or ())
 
 
 def require_effect(registry: Registry, ledger: Ledger, effect: str) -> None:

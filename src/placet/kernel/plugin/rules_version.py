@@ -47,9 +47,7 @@ def rules_of(registry: Registry, validator: object = None) -> Rules:
 
 def rules_in(record: Header | RulesChanged) -> Rules:
     """Read the rules that a record names."""
-    return Rules(
-        record.domains, record.fingerprint, record.settings, record.kinds, record.validator
-    )
+    return Rules(*[getattr(record, name) for name in Rules._fields])
 
 
 def validator_name(validator: object) -> str:
