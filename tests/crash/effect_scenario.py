@@ -210,10 +210,10 @@ def settle_twice() -> None:
 
     def again(outbox: Outbox, settlement: Settlement, **_: bool) -> bool:
         place = (settlement.key.seq, settlement.key.effect_index)
-        pending = outbox._ledger.outbox.get(place)
+        pending = outbox._context.ledger.outbox.get(place)
         done = settle(outbox, settlement)
         if pending is not None:
-            outbox._ledger.add_effect(*place, pending)
+            outbox._context.ledger.add_effect(*place, pending)
             settle(outbox, settlement)
         return done
 

@@ -93,8 +93,9 @@ class Quota(NamedTuple):
         """
         spec = without_numpy(spec)
         shown = dict(spec) if isinstance(spec, Mapping) else spec
-        is_quota = isinstance(shown, dict) and set(shown) == {"rate", "burst"}
-        rate, burst = (shown["rate"], shown["burst"]) if is_quota else (None, None)
+        rate = burst = None
+        if isinstance(shown, dict) and set(shown) == {"rate", "burst"}:
+            rate, burst = shown["rate"], shown["burst"]
         if isinstance(rate, bool) or not isinstance(rate, int | float):
             raise ValueError(f"a quota is {{'rate': per second, 'burst': count}}, got {shown!r}")
         if not 0 < rate <= SECOND_NS:
@@ -107,7 +108,7 @@ class Quota(NamedTuple):
         if burst > FULL_BURST_NS_MAX or interval_ns * burst > FULL_BURST_NS_MAX:
             raise ValueError(
                 f"a quota's burst must be earned within {FULL_BURST_NS_MAX // SECOND_NS} s, "
-                f"got {dict(spec)!r}"
+                f"got {shown!r}"
             )
         return cls(ceil(interval_ns), burst)
 

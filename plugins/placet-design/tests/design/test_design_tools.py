@@ -10,4 +10,4 @@ def test_values_that_the_domain_knows_are_enumerated():
     assert "hull.beam" not in tools["design__assume"]["path"]["enum"]
     assert "json" in tools["design__export"]["format"]["enum"]
     assert "phases" in tools["design__run_phases"]
-    assert tools["design__run_phases"]["phases"]["items"]["enum"]
+    assert tools["design__run_phases"]["phases"]["anyOf"][0]["items"]["enum"]
