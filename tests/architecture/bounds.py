@@ -342,7 +342,7 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "server/config.py:ServeConfig.claims",
         "server/credentials.py:Credentials._known",
         "server/http/reads.py:Reads._debts",
-        "server/http/reads.py:Reads._told_ns",
+        "server/http/reads.py:Reads._held_ns",
         "server/history/controls.py:SentControls.commands",
         "server/http/routing.py:Body.examples",
         "server/http/routing.py:Routes._hot",

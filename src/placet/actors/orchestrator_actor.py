@@ -98,7 +98,7 @@ class OrchestratorActor:
         self.refuse, self.shed = ingress.refuse, ingress.shed
         self.stall = ingress.stall
         self.barrier = Barrier(ingress)
-        self._alarm = OneShotTimer(clock, self._mailbox.wake)
+        self._due_timer = OneShotTimer(clock, self._mailbox.wake)
         self.ended = asyncio.Event()
         self.busy_since_ns = 0
         # True iff no operator command and no step came since the last cycle: then a command may run
@@ -248,7 +248,7 @@ class OrchestratorActor:
                     if self._ingress.is_closed:
                         return
                     if self._advance is None and not self._mailbox.is_paused:
-                        self._alarm.set(self._kernel.ledger.next_due_ns)
+                        self._due_timer.set(self._kernel.ledger.next_due_ns)
                     await self._mailbox.wait()
                 with self._cycle() as output:
                     self._run_cycle(output)
@@ -257,7 +257,7 @@ class OrchestratorActor:
                     self._ingress.woken_ns = 0  # the wait was for the store, not for the event loop
                 await asyncio.sleep(0)  # let the tasks that were answered run
         finally:
-            self._alarm.clear()
+            self._due_timer.clear()
             self.ended.set()
 
     @contextmanager

@@ -100,7 +100,7 @@ class Publisher:
         self._places: dict[int, int] = {}
         self._subscribers = 0
         self._durable_seq, self._durable = 0, 0
-        self._news = anyio.Event()
+        self._published = anyio.Event()
         self._is_closed = False
 
     def publish(self, append: LogAppend) -> None:
@@ -208,7 +208,7 @@ class Publisher:
                 continue
             if self._is_closed:
                 return
-            await self._news.wait()
+            await self._published.wait()
 
     def _find_record_after(self, since: int) -> int:
         """Return the ordinal of the first record with a greater seq; O(log n) records are decoded.
@@ -264,5 +264,5 @@ class Publisher:
         return page
 
     def _wake(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()
+        self._published.set()
+        self._published = anyio.Event()

@@ -13,7 +13,7 @@ from placet.actors.admission.time_scaled_queue import Dilation
 _BEGIN_NS: Final = 10_000_000
 """A first slowing is as if the load had come so long ago: time is not torn down at once."""
 
-_NEWS_NS: Final = 1_000_000_000
+_NOTIFY_NS: Final = 1_000_000_000
 
 
 class RealtimeClock:
@@ -67,8 +67,8 @@ class DilatedClock(RealtimeClock):
     ) -> None:
         super().__init__(start_ns, monotonic_ns=monotonic_ns)
         self.dilation = dilation or Dilation()
-        self._on_news = on_change
-        self._told_ns = monotonic_ns() - _NEWS_NS
+        self._on_change = on_change
+        self._notified_ns = monotonic_ns() - _NOTIFY_NS
         self._set_ns = monotonic_ns()  # when the present factor was set, and the time it was then
         self._then_ns = start_ns
         self._parts = self._PARTS  # in whole parts, so that a sum of times is exact
@@ -88,10 +88,10 @@ class DilatedClock(RealtimeClock):
         self._then_ns += (machine_ns - self._set_ns) * self._parts // self._PARTS
         self._set_ns = machine_ns
         self._parts = max(1, round(factor * self._PARTS))
-        may_tell = machine_ns - self._told_ns >= _NEWS_NS or factor == 1.0
-        if may_tell and self.dilation.take_change():
-            self._told_ns = machine_ns
-            self._on_news(self.dilation, wait_ns)
+        may_notify = machine_ns - self._notified_ns >= _NOTIFY_NS or factor == 1.0
+        if may_notify and self.dilation.take_change():
+            self._notified_ns = machine_ns
+            self._on_change(self.dilation, wait_ns)
         return factor < 1.0
 
     @property

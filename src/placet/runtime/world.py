@@ -99,7 +99,7 @@ class WorldRuntime:
         self.limits = limits
         self.handle_numbers = count(1)
         self.time = WorldTime(config, kernel.ledger.now_ns, clock, self._on_dilated, self._on_stall)
-        self.clock, self.sleepers = self.time.clock, self.time.sleepers
+        self.clock, self.timers = self.time.clock, self.time.timers
         self.counters = Counters(kernel.registry.kinds)
         self.committer = Committer(
             log, epoch, self.clock, self.counters, limits.groups_in_flight_max, self._on_durable
@@ -127,7 +127,7 @@ class WorldRuntime:
         )
         self.metrics_server: MetricsServer | None = None
         self._recovery = recovery or Recovery(Replayer())
-        self._keeper = self._make_scheduler()
+        self._snapshot_scheduler = self._make_scheduler()
         self._follower, self.is_read_only = follower, follower is not None
         # Not None iff the actors run: `stop` takes it, so that only the first call ends them.
         self._root: asyncio.Task[None] | None = None
@@ -158,9 +158,9 @@ class WorldRuntime:
         await started.wait()
         for name, run in (("committer", self.committer.run), ("orchestrator", self.actor.run)):
             self.supervisor.start(name, run, self._on_escalation, restarts=False)
-        if self._keeper is not None:
+        if self._snapshot_scheduler is not None:
             seq, records = self.kernel.history_end
-            self._keeper.note(records, seq)
+            self._snapshot_scheduler.note(records, seq)
         await self.actor.command(_nothing)
         if self._anchors is not None:
             await self._anchors.append()
@@ -194,8 +194,8 @@ class WorldRuntime:
             if self.home.is_closed:
                 self._root = None
                 self._watchdog.stop()
-                if self._keeper is not None:
-                    self._keeper.close()
+                if self._snapshot_scheduler is not None:
+                    self._snapshot_scheduler.close()
                 self.log.close()
             raise
 
@@ -212,8 +212,8 @@ class WorldRuntime:
             await self.committer.flush()
         self.actor.close()
         self.actor.shed("the world was closed")
-        if self._keeper is not None:
-            await to_thread.run_sync(self._keeper.close)
+        if self._snapshot_scheduler is not None:
+            await to_thread.run_sync(self._snapshot_scheduler.close)
         self.supervisor.stop()
         await root
         self.committer.close()
@@ -343,8 +343,8 @@ class WorldRuntime:
             if self.kernel.ledger.removals != self._removals:  # a rule may have removed an agent
                 self._removals = self.kernel.ledger.removals
                 self.policy_supervisor.sync_all()
-            if self._keeper is not None:
-                self._keeper.note(self.committer.durable_records, output.append.seq)
+            if self._snapshot_scheduler is not None:
+                self._snapshot_scheduler.note(self.committer.durable_records, output.append.seq)
         if output.effects:
             self.executors.take(output.effects)
         if self.executors.is_awaited:
@@ -357,12 +357,12 @@ class WorldRuntime:
         self.kernel.note_followed()
         head = record_hash(append.records[-1])
         self.committer.begin(append.seq, append.first_record + len(append.records), head)
-        self.sleepers.wake()
+        self.timers.wake()
         self._on_durable(CycleOutput(append))
 
     def _make_observing(self, kernel: Kernel) -> ObserverHub:
-        sleepers = self.sleepers
-        time = Time(self.clock.now_ns, sleepers.sleep_until, sleepers.idle, kernel.config.seed)
+        timers = self.timers
+        time = Time(self.clock.now_ns, timers.sleep_until, timers.idle, kernel.config.seed)
         hub = ObserverHub(kernel.registry, self._on_error, time)
         hub.require_home = self.home.require
         return hub
@@ -403,7 +403,7 @@ class WorldRuntime:
         self.publisher.close()
         self.observing.close()
         self.executors.end(self.committer.failure)
-        self.sleepers.end(self.committer.failure)
+        self.timers.end(self.committer.failure)
         self.actor.barrier.end()
 
     def _watch(self) -> None:

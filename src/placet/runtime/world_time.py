@@ -35,7 +35,7 @@ class WorldTime:
 
     Attributes:
         clock: The world's simulated clock.
-        sleepers: The queue of tasks that wait for a simulated time.
+        timers: The queue of tasks that wait for a simulated time.
         participants: The same queue, if the clock is `next_event`; else None.
     """
 
@@ -51,7 +51,7 @@ class WorldTime:
         self._on_stall = on_stall
         self.clock = clock or _clock_of(config, start_ns, on_dilated)
         self.participants = TimeParticipants(self.clock) if config.clock == "next_event" else None
-        self.sleepers = TimerQueue(self.clock) if self.participants is None else self.participants
+        self.timers = TimerQueue(self.clock) if self.participants is None else self.participants
 
     def next_event(
         self, kernel: Kernel, actor: OrchestratorActor, executors: Executors
@@ -108,7 +108,7 @@ class WorldTime:
     def statistics(self) -> dict[str, Json]:
         """Return the state of the clock as plain JSON; `behind_s`: seconds lost to dilation."""
         clock = self.clock
-        report: dict[str, Json] = {"clock": self._config.clock, "asleep": len(self.sleepers)}
+        report: dict[str, Json] = {"clock": self._config.clock, "asleep": len(self.timers)}
         if isinstance(clock, DilatedClock):
             report["factor"] = round(clock.dilation.factor, 6)
             report["factor_lowest"] = round(clock.dilation.lowest, 6)

@@ -39,12 +39,12 @@ class AnswerDifference(NamedTuple):
     """An answer that differs between two worlds with equal knowledge of the observer.
 
     Attributes:
-        asked: The answer's name, such as `its observation`.
+        name: The answer's name, such as `its observation`.
         first: The answer in the first world, as text.
         second: The answer in the second world.
     """
 
-    asked: str
+    name: str
     first: str
     second: str
 
@@ -73,7 +73,7 @@ def difference_of(pair: PairedRun, trace: Trace) -> str | None:
         if found is not None:
             return (
                 f"{OBSERVER} has the same view of a second world, with "
-                f"{'; '.join(hidden)}. But {found.asked} is {found.first}; in the second world it "
+                f"{'; '.join(hidden)}. But {found.name} is {found.first}; in the second world it "
                 f"is {found.second}. Refuse what an agent may not see as what does not exist, or "
                 "say in `Kind(discloses=...)` what the rule tells."
             )
@@ -88,10 +88,10 @@ def _own_difference(
     for number, (batch, first, second) in enumerate(answers):
         if (number or len(batch) > 1) and _has_run_rules(first) and _has_run_rules(second):
             continue  # earlier intents may have moved the observer: an excepted channel
-        asked = f"the answer to {' and '.join(map(str, batch))}"
+        name = f"the answer to {' and '.join(map(str, batch))}"
         answered = [answer_of(registry, batch, verdict) for verdict in (first, second)]
         if answered[0] != answered[1] and not _is_claimed_once(first, second):
-            return AnswerDifference(asked, *map(_text, answered))
+            return AnswerDifference(name, *map(_text, answered))
     if is_explained and len(answers) == 1 and pair.is_alike:
         batch, first, second = answers[0]
         if None in [answer_of(registry, batch, verdict) for verdict in (first, second)]:

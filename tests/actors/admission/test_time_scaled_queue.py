@@ -57,7 +57,7 @@ async def offer(world: WorldRuntime, agent_id: str, seconds: int, every_ms: int)
     began_ns = world.clock.now_ns()
     answers = []
     for number in range(seconds * 1000 // every_ms):
-        await world.sleepers.sleep_until(began_ns + number * every_ms * MS)
+        await world.timers.sleep_until(began_ns + number * every_ms * MS)
         answers.append(
             world.actor.post_batch([add(f"{agent_id}:{number}", agent_id=agent_id)], agent_id)
         )
@@ -281,7 +281,7 @@ async def test_a_quota_is_exact_in_simulated_time():
             retry_after = verdict.refusals[0].retry_after
             assert retry_after is not None
             due_ns = round((verdict.sim_time + retry_after) * SECOND_NS)
-            await world.sleepers.sleep_until(due_ns)
+            await world.timers.sleep_until(due_ns)
         assert clock_of(world).dilation.lowest < 0.6
         for first in range(len(admitted)):
             for last in range(first, len(admitted)):

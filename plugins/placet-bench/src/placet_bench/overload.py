@@ -78,11 +78,11 @@ class _Pending(NamedTuple):
 class _Client:
     """The outstanding batches of one agent, in the order of their decision."""
 
-    __slots__ = ("news", "pending")
+    __slots__ = ("changed", "pending")
 
     def __init__(self) -> None:
         self.pending: deque[_Pending] = deque()
-        self.news = asyncio.Event()
+        self.changed = asyncio.Event()
 
 
 class Harness:
@@ -164,7 +164,7 @@ class Trial:
     """
 
     def __init__(self, harness: Harness) -> None:
-        self._stand = harness
+        self._harness = harness
         self._clients = [_Client() for _ in range(harness.agents)]
         self._outstanding = 0
         self._generator_ns = 0
@@ -223,8 +223,8 @@ class Trial:
                     arrived = due
                 await asyncio.sleep(0)
         self._end()
-        await self._stand.orchestrator.drain()
-        await self._stand.orchestrator.resume()
+        await self._harness.orchestrator.drain()
+        await self._harness.orchestrator.resume()
         for task in tasks:
             task.cancel()
 
@@ -236,7 +236,7 @@ class Trial:
         clock = time.thread_time_ns  # else what another thread of the world does were ours
         for left in range(count, 0, -_BURST):
             making_ns = clock()
-            burst = self._stand.burst(min(left, _BURST))
+            burst = self._harness.burst(min(left, _BURST))
             posted_ns, posting_ns = time.perf_counter_ns(), clock()
             tickets = [post(batch) for post, batch, _ in burst]
             booking_ns = clock()
@@ -251,7 +251,7 @@ class Trial:
             if verdict is None:
                 client = self._clients[offer.agent]
                 client.pending.append(_Pending(ticket, posted_ns))
-                client.news.set()
+                client.changed.set()
                 self._outstanding += 1
             else:
                 self.refused[verdict.refusals[0].code] += 1
@@ -261,8 +261,8 @@ class Trial:
         pending, clock = client.pending, time.perf_counter_ns
         while True:
             if not pending:
-                client.news.clear()
-                await client.news.wait()
+                client.changed.clear()
+                await client.changed.wait()
             ticket, posted_ns = pending.popleft()
             verdict = await ticket
             self._outstanding -= 1
@@ -276,7 +276,7 @@ class Trial:
 
     async def _probe(self) -> None:
         """Ask at a steady pace; counted from when it was due, so that the loop's delay shows."""
-        clock, orchestrator = time.perf_counter_ns, self._stand.orchestrator
+        clock, orchestrator = time.perf_counter_ns, self._harness.orchestrator
         while not self._is_over:
             due_ns = clock() + _PROBE_PAUSE_NS
             await asyncio.sleep(_PROBE_PAUSE_NS / 1e9)

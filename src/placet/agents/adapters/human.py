@@ -29,10 +29,10 @@ class HumanAdapter:
     is_priced = True
 
     def __init__(self) -> None:
-        self._asked = 0
+        self._question_count = 0
         self._open: dict[int, tuple[PlannerInput, anyio.Event]] = {}
         self._answers: dict[int, PlannerOutput] = {}
-        self._news = anyio.Event()
+        self._opened = anyio.Event()
 
     @property
     def questions(self) -> list[Question]:
@@ -42,7 +42,7 @@ class HumanAdapter:
     async def wait_question(self) -> Question:
         """Wait until a question is open, and return the oldest open question."""
         while not self._open:
-            await self._news.wait()
+            await self._opened.wait()
         return self.questions[0]
 
     def answer(
@@ -65,11 +65,11 @@ class HumanAdapter:
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Open a question, wait for the person's answer, and return it."""
-        self._asked += 1
-        number, event = self._asked, anyio.Event()
+        self._question_count += 1
+        number, event = self._question_count, anyio.Event()
         self._open[number] = (context, event)
-        self._news.set()
-        self._news = anyio.Event()
+        self._opened.set()
+        self._opened = anyio.Event()
         try:
             await event.wait()
         finally:

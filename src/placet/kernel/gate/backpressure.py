@@ -38,20 +38,20 @@ class _Bound(NamedTuple):
     Attributes:
         signal: Its signal.
         noun: The unit of the signal.
-        asked: Amount that the batch adds.
+        added: Amount that the batch adds.
         heap: The heap of the batches that count.
     """
 
     signal: _Signal
     noun: str
-    asked: int
+    added: int
     heap: Sequence[tuple[int, int]]
 
     @property
     def missing(self) -> int:
         """Amount that must leave first; one batch fits into an empty schedule, however large."""
         _, value, limit = self.signal
-        return value + self.asked - limit if value else 0
+        return value + self.added - limit if value else 0
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:

@@ -31,7 +31,7 @@ async def step(world: WorldRuntime, dt: float) -> list[Verdict]:
     try:
         return await world.actor.step(round(dt * SECOND_NS))
     finally:  # a caller that was canceled while it waited has moved time all the same
-        world.sleepers.wake()
+        world.timers.wake()
 
 
 async def barrier(world: WorldRuntime, agents: Iterable[str] | None, deadline_s: float) -> Arrivals:
@@ -67,7 +67,7 @@ async def sleep_until(world: WorldRuntime, sim_time: float, sleeper: str) -> Non
     Raises:
         ValueError: `sim_time` is not finite, or beyond the range of simulated time.
     """
-    await world.sleepers.sleep_until(_nanoseconds(sim_time), sleeper)
+    await world.timers.sleep_until(_nanoseconds(sim_time), sleeper)
 
 
 async def sleep(world: WorldRuntime, seconds: float, sleeper: str) -> None:
@@ -77,7 +77,7 @@ async def sleep(world: WorldRuntime, seconds: float, sleeper: str) -> None:
         ValueError: The end is not finite, or beyond the range of simulated time.
     """
     end_ns = _nanoseconds(seconds, world.clock.now_ns())
-    await world.sleepers.sleep_until(end_ns, sleeper)
+    await world.timers.sleep_until(end_ns, sleeper)
 
 
 def _nanoseconds(seconds: float, since_ns: int = 0) -> int:

@@ -51,7 +51,7 @@ class Reads:
         self._limits = limits
         self._debts = {is_question: _meter(limits) for is_question in (False, True)}
         """Of reads, and apart from them of questions, each of which may be long."""
-        self._told_ns: dict[str, int] = {}
+        self._held_ns: dict[str, int] = {}
         """Monotonic time before which the request of a refused caller is held."""
         waiting = limits.caller_waiting_max, limits.body_seconds_max
         self._reading = Callers(limits.reads_per_token_max, *waiting)
@@ -86,9 +86,9 @@ class Reads:
         wait_ns = self._debts[is_question].wait_ns(caller, _now_ns())
         if not wait_ns:
             return
-        if self._told_ns.get(caller, 0) > _now_ns():
+        if self._held_ns.get(caller, 0) > _now_ns():
             await asyncio.sleep(min(wait_ns / SECOND_NS, _HELD_SECONDS_MAX))
-        self._told_ns[caller] = _now_ns() + self._debts[is_question].wait_ns(caller, _now_ns())
+        self._held_ns[caller] = _now_ns() + self._debts[is_question].wait_ns(caller, _now_ns())
         self.check(caller, is_question=is_question)
 
     def charge(

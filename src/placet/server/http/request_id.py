@@ -30,7 +30,7 @@ class RequestId:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._life = token_hex(4)
+        self._prefix = token_hex(4)
         self._numbers = count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,4 +51,4 @@ class RequestId:
         for name, value in scope["headers"]:
             if name == _NAME and _SOUND.fullmatch(value):
                 return bytes(value)
-        return f"{self._life}-{next(self._numbers)}".encode()
+        return f"{self._prefix}-{next(self._numbers)}".encode()

@@ -103,7 +103,10 @@ async def test_reading_a_file_whose_write_failed_is_not_found(folders, monkeypat
     (folders.root / "d").write_text("in the way")
     async with Orchestrator(folders.domain(), QUIET) as world:
         ann = await world.register_agent("ann")
-        for path, told in (("d/a", "not_a_directory"), ("d", "not_found: 'd' does not have what")):
+        for path, told in (
+            ("d/a", "not_a_directory"),
+            ("d", "not_found: 'd' does not have the text"),
+        ):
             plan = [
                 ann.intent(CREATE, filename=path, content="hi"),
                 ann.intent(ANALYZE, path=path),
