@@ -12,7 +12,7 @@ NAMED = sorted(set(re.findall(r"`([a-z0-9_/-]+\.py)::(test_\w+)`", PAGE)))
 
 @pytest.mark.parametrize(("path", "name"), NAMED, ids="::".join)
 def test_a_named_test_exists(path, name):
-    folder = ROOT if path.startswith("plugins/") else ROOT / "tests"
+    folder = ROOT if path.startswith(("plugins/", "src/")) else ROOT / "tests"
     text = (folder / path).read_text()
     assert re.search(rf"^ *(async )?def {name}\(", text, re.MULTILINE), f"no {name} in {path}"
 
