@@ -29,7 +29,7 @@ class BaseEventLog(ABC):
     - `_read_tail()` reads the end of the log as a reader
     - `_release()` releases the right to write, files and sessions; it may be repeated
 
-    It may override `start` and `_remove(before_record, epoch, groups_max)`, if it compacts. All
+    It may override `start` and `_remove(before_record, epoch, appends_max)`, if it compacts. All
     raise `StoreError`, or `OSError`, which becomes one. A process may end in the middle of
     `_write`: the next `_acquire` and every reader ignore such a rest. The attributes `_lock`,
     `_epoch`, `_failure` and `_tail` (the end after the last append of a writer) and the methods
