@@ -67,6 +67,11 @@ def table_of(rows: Sequence[Mapping[str, Json]]) -> dict[str, list[Json]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
+def listed(title: str, rows: Sequence[Mapping[str, Json]], note: str = "") -> list[Figure]:
+    """Return rows as the figure of a table; no figure without rows."""
+    return [Figure(title=title, note=note, data=table_of(rows))] if rows else []
+
+
 def text_of(value: Json) -> str:
     """Return a value of an option as text: JSON, unless it is text already."""
     return value if isinstance(value, str) else to_json(value).decode()

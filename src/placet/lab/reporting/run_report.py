@@ -12,7 +12,7 @@ from placet.actors.ports import EventLog
 from placet.lab.reporting.bins import Bins
 from placet.lab.reporting.collected import collected_beside, collected_section
 from placet.lab.reporting.drawings import lorenz, number_text
-from placet.lab.reporting.figures import Figure, Page, ReportSection, table_of
+from placet.lab.reporting.figures import Figure, Page, ReportSection, listed, table_of
 from placet.scenarios.fairness import jain
 from placet.scenarios.resume import find_run
 from placet.schemas.errors import StoreError
@@ -47,15 +47,16 @@ _OTHER: Final = "all others"
 
 @dataclass(slots=True)
 class RunCounts:
-    """The counts of one pass over a log.
+    """The counts of one pass over a log; time is in ticks, or in seconds where there are none.
 
     Attributes:
+        has_ticks: Whether the log has ticks.
         intents: Admitted and refused intents over time.
         kinds: Admitted intents by kind over time.
         codes: Refused intents by `stage/code` over time.
         entities: Entities by collection over time: changes of their number.
         effects: Effects begun and settled over time.
-        bytes: Bytes of the records over time, by type of record.
+        log_bytes: Bytes of the records over time, by type of record.
         changes: Changed entities over time.
         admitted: Admitted intents by agent.
         refused: Refused intents by agent.
@@ -68,12 +69,13 @@ class RunCounts:
         records: Number of records.
     """
 
+    has_ticks: bool
     intents: Bins = field(default_factory=Bins)
     kinds: Bins = field(default_factory=Bins)
     codes: Bins = field(default_factory=Bins)
     entities: Bins = field(default_factory=Bins)
     effects: Bins = field(default_factory=Bins)
-    bytes: Bins = field(default_factory=Bins)
+    log_bytes: Bins = field(default_factory=Bins)
     changes: Bins = field(default_factory=Bins)
     admitted: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -83,108 +85,91 @@ class RunCounts:
     work: int = 0
     ticks: int = 0
     records: int = 0
-
-
-class _Reader:
-    """Counts the records of a log; time is counted in ticks, or in seconds where there are none."""
-
-    def __init__(self, *, has_ticks: bool) -> None:
-        self.counts = RunCounts()
-        self._has_ticks = has_ticks
-        self._known: set[tuple[str, str]] = set()
-        self._open_effects: dict[tuple[int, int], str] = {}
-        self._group: list[str] = []
-        self._group_seq = -1
+    _known: set[tuple[str, str]] = field(default_factory=set)
+    _open_effects: dict[tuple[int, int], str] = field(default_factory=dict)
+    _group: list[str] = field(default_factory=list)
+    _group_seq: int = -1
 
     def read(self, data: bytes, record: Record) -> None:
         """Count one record of the log, as it is encoded and decoded."""
-        counts = self.counts
-        counts.records += 1
+        self.records += 1
         position = self._position(record)
-        counts.bytes.add(position, record_type(record), len(data))
+        self.log_bytes.add(position, record_type(record), len(data))
         for part in expanded(record):
             self._read_part(part, position)
         if isinstance(record, Tick):
-            counts.ticks += 1
+            self.ticks += 1
 
-    def close(self) -> RunCounts:
-        """Return the counts, with the last group."""
-        self._end_group()
-        return self.counts
-
-    def _position(self, record: Record) -> int:
-        counts = self.counts
-        sim_time = record.now_ns / SECOND_NS
-        position = counts.ticks if self._has_ticks else int(sim_time)
-        for bins in (
-            *(counts.intents, counts.kinds, counts.codes, counts.entities, counts.effects),
-            *(counts.bytes, counts.changes),
-        ):
-            bins.reach(position, sim_time)
-        return position
-
-    def _read_part(self, record: Record, position: int) -> None:
-        counts = self.counts
-        if isinstance(record, Admitted | Refused | Scheduled):
-            self._read_batch(record, position)
-        elif isinstance(record, Settled):
-            kind = self._open_effects.pop((record.effect_seq, record.effect_index), "unknown")
-            outcome = "succeeded" if record.succeeded else "failed"
-            counts.effect_kinds[kind][outcome] += 1
-            counts.effects.add(position, outcome)
-        for change in agents_of(record):
-            counts.admitted.setdefault(change.agent_id, 0)
-        changes: Changes | None = getattr(record, "changes", None)
-        if changes is not None:
-            self._read_changes(changes, position)
-
-    def _read_batch(self, record: Admitted | Refused | Scheduled, position: int) -> None:
-        counts = self.counts
-        intents = intents_of(record)
-        if record.group_seq != self._group_seq:
-            self._end_group()
-            self._group_seq = record.group_seq
-        self._group.append(intents[0]["agent_id"])
-        if isinstance(record, Refused):
-            counts.intents.add(position, "refused", len(intents))
-            for intent in intents:
-                counts.refused[intent["agent_id"]] += 1
-            for code in {f"{stage}/{code}" for _, stage, code, _ in record.refusals}:
-                counts.codes.add(position, code, len(intents))
-            for _, stage, code, message in record.refusals:
-                counts.messages.setdefault(f"{stage}/{code}", message)
-        elif isinstance(record, Admitted):
-            counts.intents.add(position, "admitted", len(intents))
-            for intent in intents:
-                counts.admitted[intent["agent_id"]] += 1
-                counts.kinds.add(position, intent["kind"])
-            for number, (seq, kind, *_) in enumerate(record.effects):
-                self._open_effects[seq, number] = kind
-                counts.effect_kinds[kind]["begun"] += 1
-                counts.effects.add(position, "begun")
-            if isinstance(record, AdmittedWithWork):
-                counts.work += record.work
-
-    def _read_changes(self, changes: Changes, position: int) -> None:
-        counts = self.counts
-        counts.changes.add(position, "entities", len(changes.entities))
-        for change in changes.entities:
-            key = (change.collection, change.entity)
-            if change.fields is None:
-                if key in self._known:
-                    self._known.discard(key)
-                    counts.entities.add(position, change.collection, -1)
-            elif key not in self._known:
-                self._known.add(key)
-                counts.entities.add(position, change.collection, 1)
-
-    def _end_group(self) -> None:
-        places = self.counts.first_places
+    def end_group(self) -> None:
+        """Count the places of the last group; the pass ends with it."""
+        places = self.first_places
         if len(self._group) > 1:
             for place, agent_id in enumerate(self._group):
                 total, count = places.get(agent_id, (0.0, 0))
                 places[agent_id] = (total + place / (len(self._group) - 1), count + 1)
         self._group = []
+
+    def _position(self, record: Record) -> int:
+        sim_time = record.now_ns / SECOND_NS
+        position = self.ticks if self.has_ticks else int(sim_time)
+        for bins in (
+            *(self.intents, self.kinds, self.codes, self.entities, self.effects),
+            *(self.log_bytes, self.changes),
+        ):
+            bins.reach(position, sim_time)
+        return position
+
+    def _read_part(self, record: Record, position: int) -> None:
+        if isinstance(record, Admitted | Refused | Scheduled):
+            self._read_batch(record, position)
+        elif isinstance(record, Settled):
+            kind = self._open_effects.pop((record.effect_seq, record.effect_index), "unknown")
+            outcome = "succeeded" if record.succeeded else "failed"
+            self.effect_kinds[kind][outcome] += 1
+            self.effects.add(position, outcome)
+        for change in agents_of(record):
+            self.admitted.setdefault(change.agent_id, 0)
+        changes: Changes | None = getattr(record, "changes", None)
+        if changes is not None:
+            self._read_changes(changes, position)
+
+    def _read_batch(self, record: Admitted | Refused | Scheduled, position: int) -> None:
+        intents = intents_of(record)
+        if record.group_seq != self._group_seq:
+            self.end_group()
+            self._group_seq = record.group_seq
+        self._group.append(intents[0]["agent_id"])
+        if isinstance(record, Refused):
+            self.intents.add(position, "refused", len(intents))
+            for intent in intents:
+                self.refused[intent["agent_id"]] += 1
+            for code in {f"{stage}/{code}" for _, stage, code, _ in record.refusals}:
+                self.codes.add(position, code, len(intents))
+            for _, stage, code, message in record.refusals:
+                self.messages.setdefault(f"{stage}/{code}", message)
+        elif isinstance(record, Admitted):
+            self.intents.add(position, "admitted", len(intents))
+            for intent in intents:
+                self.admitted[intent["agent_id"]] += 1
+                self.kinds.add(position, intent["kind"])
+            for number, (seq, kind, *_) in enumerate(record.effects):
+                self._open_effects[seq, number] = kind
+                self.effect_kinds[kind]["begun"] += 1
+                self.effects.add(position, "begun")
+            if isinstance(record, AdmittedWithWork):
+                self.work += record.work
+
+    def _read_changes(self, changes: Changes, position: int) -> None:
+        self.changes.add(position, "entities", len(changes.entities))
+        for change in changes.entities:
+            key = (change.collection, change.entity)
+            if change.fields is None:
+                if key in self._known:
+                    self._known.discard(key)
+                    self.entities.add(position, change.collection, -1)
+            elif key not in self._known:
+                self._known.add(key)
+                self.entities.add(position, change.collection, 1)
 
 
 def run_page(log: EventLog, collected: Path | None = None) -> Page:
@@ -203,20 +188,20 @@ def run_page(log: EventLog, collected: Path | None = None) -> Page:
     assert past.header is not None, "a log with records has a header"
     run = find_run(log)
     has_ticks = run is not None and run.scenario.clock == "stepped"
-    reader = _Reader(has_ticks=has_ticks)
+    counts = RunCounts(has_ticks)
     end = log.count()
     for ordinal, data in log.read():
         if ordinal >= end:  # the run still appends records
             break
-        reader.read(data, decode(data, ordinal))
-    counts = reader.close()
-    scenario = None if run is None else run.scenario
+        counts.read(data, decode(data, ordinal))
+    counts.end_group()
     start = log.start()
+    ticks = f", {_count(counts.ticks)} ticks" if counts.ticks else ""
     facts = [
         ("domains", ", ".join(f"{name} {version}" for name, version in past.header.domains)),
         ("seed", str(past.header.seed)),
         ("agents", _count(len(past.ledger.agents))),
-        ("simulated", f"{past.ledger.now_ns / SECOND_NS:g} s" + _ticks_text(counts.ticks)),
+        ("simulated", f"{past.ledger.now_ns / SECOND_NS:g} s{ticks}"),
         ("intents admitted", _count(sum(counts.admitted.values()))),
         ("intents refused, in the log", _count(sum(counts.refused.values()))),
         ("records", _count(counts.records)),
@@ -227,16 +212,15 @@ def run_page(log: EventLog, collected: Path | None = None) -> Page:
     ]
     if start.record:
         facts.append(("compacted", f"the records before seq {start.seq} are gone"))
-    title = past.header.world
-    subtitle = "" if scenario is None else scenario.title
     per = "tick" if has_ticks else "second"
+    path = file_of(log)
     return Page(
-        title=title,
-        subtitle=subtitle,
+        title=past.header.world,
+        subtitle="" if run is None else run.scenario.title,
         facts=facts,
         sections=[
             _rates(counts, per),
-            collected_section(collected or _beside(log)),
+            collected_section(collected or (path and collected_beside(path))),
             _refusals(counts, per),
             _fairness(counts, len(past.ledger.agents)),
             _state(counts, per),
@@ -246,25 +230,16 @@ def run_page(log: EventLog, collected: Path | None = None) -> Page:
     )
 
 
-def _beside(log: EventLog) -> Path | None:
-    path = file_of(log)
-    return None if path is None else collected_beside(path)
-
-
 def _rates(counts: RunCounts, per: str) -> ReportSection:
+    note = "Refusals by load and quota leave no record."
     figures = [
-        _lines(counts.intents, f"Intents per {per}", "Refusals by load and quota leave no record."),
-        _lines(counts.kinds, f"Admitted per {per}, by kind"),
+        *_lines(counts.intents, f"Intents per {per}", note),
+        *_lines(counts.kinds, f"Admitted per {per}, by kind"),
     ]
-    return ReportSection(
-        title="Rates", figures=[f for f in figures if f], empty="No batch was decided."
-    )
+    return ReportSection(title="Rates", figures=figures, empty="No batch was decided.")
 
 
 def _refusals(counts: RunCounts, per: str) -> ReportSection:
-    chart = _lines(counts.codes, f"Refused per {per}, by stage/code")
-    if chart is None:
-        return ReportSection(title="Refusals", figures=[], empty="No refusal is in the log.")
     rows = [
         {
             "code": code,
@@ -273,8 +248,9 @@ def _refusals(counts: RunCounts, per: str) -> ReportSection:
         }
         for code in counts.codes.names
     ]
-    listed = Figure(title="Refusals by code", data=table_of(rows))
-    return ReportSection(title="Refusals", figures=[chart, listed])
+    chart = _lines(counts.codes, f"Refused per {per}, by stage/code")
+    figures = [*chart, *listed("Refusals by code", rows)]
+    return ReportSection(title="Refusals", figures=figures, empty="No refusal is in the log.")
 
 
 def _fairness(counts: RunCounts, agents: int) -> ReportSection:
@@ -341,14 +317,11 @@ def _state(counts: RunCounts, per: str) -> ReportSection:
             steps=True,
         )
     ]
-    changes = _lines(counts.changes, f"Changes of entities per {per}")
-    return ReportSection(title="State", figures=[*figures, *([changes] if changes else [])])
+    figures += _lines(counts.changes, f"Changes of entities per {per}")
+    return ReportSection(title="State", figures=figures)
 
 
 def _effects(counts: RunCounts, per: str) -> ReportSection:
-    chart = _lines(counts.effects, f"Effects per {per}")
-    if chart is None:
-        return ReportSection(title="Effects", figures=[], empty="No intent began an effect.")
     rows = [
         {
             "kind": kind,
@@ -357,27 +330,25 @@ def _effects(counts: RunCounts, per: str) -> ReportSection:
         }
         for kind, outcomes in sorted(counts.effect_kinds.items())
     ]
-    return ReportSection(
-        title="Effects", figures=[chart, Figure(title="Effects by kind", data=table_of(rows))]
-    )
+    figures = [*_lines(counts.effects, f"Effects per {per}"), *listed("Effects by kind", rows)]
+    return ReportSection(title="Effects", figures=figures, empty="No intent began an effect.")
 
 
 def _cost(log: EventLog, counts: RunCounts, per: str) -> ReportSection:
-    chart = _lines(counts.bytes, f"Bytes of the log per {per}, by type of record")
+    chart = _lines(counts.log_bytes, f"Bytes of the log per {per}, by type of record")
     note = "" if not counts.work else f"{_count(counts.work)} units of work were charged."
-    assert chart is not None, "a log has a header"
     rows = [
-        {"type of record": name, "bytes": round(sum(counts.bytes.sums(name)))}
-        for name in counts.bytes.names
+        {"type of record": name, "bytes": round(sum(counts.log_bytes.sums(name)))}
+        for name in counts.log_bytes.names
     ]
-    listed = Figure(title="Bytes by type of record", note=note, data=table_of(rows))
-    return ReportSection(title="Cost", figures=[chart, listed, *_model_calls(log, counts)])
+    table = listed("Bytes by type of record", rows, note)
+    return ReportSection(title="Cost", figures=[*chart, *table, *_model_calls(log, counts)])
 
 
-def _model_calls(log: EventLog, counts: RunCounts) -> Iterator[Figure]:
-    """Yield a table of the calls of models, if the log has effects that call them."""
+def _model_calls(log: EventLog, counts: RunCounts) -> Sequence[Figure]:
+    """Return a table of the calls of models, if the log has effects that call them."""
     if not counts.effect_kinds:
-        return
+        return ()
     options = TableOptions(names=("model_calls",))
     totals: dict[str, Counter[str]] = defaultdict(Counter)
     for row in Rows("model_calls", lambda: TablePlan(log, options)):
@@ -386,15 +357,14 @@ def _model_calls(log: EventLog, counts: RunCounts) -> Iterator[Figure]:
         for name in ("requests", "tokens_in", "tokens_out", "cost_usd"):
             total[name] += row[name] or 0
     rows = [{"model": model, **total} for model, total in sorted(totals.items())]
-    if rows:
-        yield Figure(title="Calls of models", data=table_of(rows))
+    return listed("Calls of models", rows)
 
 
-def _lines(bins: Bins, title: str, note: str = "") -> Figure | None:
-    """Return a line chart of counts over time; None if there are none."""
+def _lines(bins: Bins, title: str, note: str = "") -> Iterator[Figure]:
+    """Yield a line chart of counts over time, if there are any."""
     names = bins.names
     if not names:
-        return None
+        return
     values = bins.per_position(names)
     shown: dict[str, Sequence[Json]] = {name: values[name] for name in names[:LINES_MAX]}
     if len(names) > LINES_MAX:
@@ -403,15 +373,11 @@ def _lines(bins: Bins, title: str, note: str = "") -> Figure | None:
     if bins.width > 1:
         note = f"{note} Means over {bins.width} positions.".strip()
     data = {"simulated time, s": bins.times(), **shown}
-    return Figure(title=title, note=note, data=data, lines=True)
+    yield Figure(title=title, note=note, data=data, lines=True)
 
 
 def _count(value: int) -> str:
     return f"{value:,}".replace(",", "\u202f")
-
-
-def _ticks_text(ticks: int) -> str:
-    return f", {_count(ticks)} ticks" if ticks else ""
 
 
 def _size(log: EventLog) -> str:

@@ -17,7 +17,7 @@ from placet.lab.intervals import (
 from placet.lab.paired import paired_differences
 from placet.lab.reporting.collected import multiples_section
 from placet.lab.reporting.drawings import Estimate, estimates, number_text
-from placet.lab.reporting.figures import Figure, Page, ReportSection, table_of, text_of
+from placet.lab.reporting.figures import Figure, Page, ReportSection, listed, table_of, text_of
 from placet.schemas.codec import Json, canonical
 from placet.sweeps.errors import LabError
 from placet.sweeps.formats import Row
@@ -51,9 +51,7 @@ def study_page(folder: Path, results: Results) -> Page:
         _pairs(results),
         multiples_section(results),
         _failures(failed),
-        ReportSection(
-            title="Runs", figures=[Figure(title="All runs", data=table_of(results.rows))]
-        ),
+        ReportSection(title="Runs", figures=listed("All runs", results.rows)),
     ]
     return Page(title=folder.resolve().name, subtitle="a study", facts=facts, sections=sections)
 
@@ -124,7 +122,7 @@ def _pairs(results: Results) -> ReportSection:
     )
     return ReportSection(
         title="Paired differences",
-        figures=[Figure(title="Differences", note=note, data=table_of(rows))] if rows else [],
+        figures=listed("Differences", rows, note),
         empty=problems[0] if problems else "The runs differ by their seeds only.",
     )
 
@@ -146,7 +144,7 @@ def _failures(failed: Sequence[Row]) -> ReportSection:
     ]
     return ReportSection(
         title="Failures",
-        figures=[Figure(title="Errors", data=table_of(rows))] if rows else [],
+        figures=listed("Errors", rows),
         empty="No run failed.",
     )
 
