@@ -7,8 +7,10 @@ from placet.schemas.log.snapshot import (
     MAGIC,
     SNAPSHOT_VERSION,
     Snapshot,
+    SnapshotPosition,
     decode_snapshot,
     encode_snapshot,
+    snapshot_at,
 )
 
 SOME = Snapshot(
@@ -29,6 +31,13 @@ SOME = Snapshot(
 def test_a_snapshot_round_trips():
     assert decode_snapshot(encode_snapshot(SOME)) == SOME
     assert len(SOME.world_digest) == 16
+
+
+def test_a_snapshot_of_another_position_than_its_key_is_refused():
+    data = encode_snapshot(SOME)
+    assert snapshot_at(SnapshotPosition(7, 5), data) == SOME
+    with pytest.raises(ValueError, match="of record 7 and seq 5, and its row is of record 8 and"):
+        snapshot_at(SnapshotPosition(8, 5), data, "row")
 
 
 @pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])

@@ -77,8 +77,7 @@ class MemoryEventLog:
         Raises:
             StoreError: The log is closed, an append has failed, or `epoch` is not the latest.
         """
-        held = self._epoch if self._is_open else None
-        require_writer(epoch, held=held, failure=self._failure, store=_URL)
+        self._require_writer(epoch)
 
     def _keep(self, append: LogAppend) -> None:
         seq = self._seqs[-1] if self._seqs else 0

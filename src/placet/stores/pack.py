@@ -51,23 +51,22 @@ class PackEventLog:
 
     @cached_property
     def _seqs(self) -> list[int]:
-        first = self.pack.first_record
-        return [self._seq(ordinal, data) for ordinal, data in enumerate(self.pack.records, first)]
-
-    def _seq(self, ordinal: int, data: bytes) -> int:
-        """Read of one record at which seq it ends.
+        """The seq at which each record ends.
 
         Raises:
-            StoreError: It holds no valid record, although its checksum is right.
+            StoreError: A record is not valid, although the checksum is right.
         """
+        seqs: list[int] = []
         try:
-            return decode_record(data).seq
+            seqs.extend(decode_record(data).seq for data in self.pack.records)
         except ValueError as error:
+            ordinal = self.pack.first_record + len(seqs)
             raise StoreError(
                 f"{self._path} is no log from record {ordinal} on: no record of a known format: "
                 f"{error}",
                 store=self.url,
             ) from error
+        return seqs
 
     @property
     def snapshots(self) -> "PackedSnapshots":
@@ -186,9 +185,7 @@ class PackedSnapshots:
             snapshots = [decode_snapshot(data) for data in self._log.pack.snapshots]
         except ValueError as error:  # the pack's checksum is sound, its content is not
             raise OSError(f"a snapshot in the pack cannot be read: {error}") from error
-        return {
-            SnapshotPosition(snapshot.records, snapshot.seq): snapshot for snapshot in snapshots
-        }
+        return {SnapshotPosition(one.records, one.seq): one for one in snapshots}
 
 
 def pack_at(store: str) -> PackEventLog | None:

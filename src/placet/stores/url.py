@@ -126,10 +126,6 @@ def _open_sqlite(url: str, _limits: Limits) -> "SqliteEventLog":
     return _sqlite_at(url, unquoted(path[1:]), synchronous)
 
 
-def _open_pack(url: str, _limits: Limits) -> PackEventLog:
-    return PackEventLog(Path(unquoted(url.removeprefix("pack:///"))))
-
-
 def _open_postgres(url: str, _limits: Limits) -> EventLog:
     address = address_of(url)
     try:
@@ -147,7 +143,7 @@ _BUILT_IN: Final[Mapping[str, Opener]] = MappingProxyType(
     {
         "memory": _open_memory,
         "sqlite": _open_sqlite,
-        "pack": _open_pack,
+        "pack": lambda url, _: PackEventLog(Path(unquoted(url.removeprefix("pack:///")))),
         **dict.fromkeys(SCHEMES, _open_postgres),
     }
 )

@@ -21,7 +21,7 @@ from placet.kernel.log.replay import Replayer
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import DERIVED_BYTES_MAX, derived_bytes_max
 from placet.schemas.log.record import Checkpoint
-from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
+from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, encode_snapshot, snapshot_at
 from placet.stores.append_rules import OvertakenError
 from placet.stores.files import make_folder, write_whole
 from placet.stores.gc_tuning import tune_gc
@@ -84,10 +84,7 @@ class LedgerFrames:
         path = self._path(place)
         if self._own is not None and not path.exists():
             return self._own.read(place)
-        snapshot = decode_snapshot(decompressed(path.read_bytes(), self._bytes_max()))
-        if (snapshot.records, snapshot.seq) != place:
-            raise ValueError("it is of another position than its name says")
-        return snapshot
+        return snapshot_at(place, decompressed(path.read_bytes(), self._bytes_max()))
 
     def write(self, snapshot: Snapshot) -> int:
         """Write a snapshot, whole or not at all; return its size in bytes.
@@ -160,15 +157,8 @@ def start_writing(log: EventLog, folder: Path) -> "subprocess.Popen[bytes] | Non
     """Start the process that folds a log, and return it; None if it cannot be started."""
     if not is_lasting(log):
         return None
-    command = [
-        sys.executable,
-        "-P",
-        "-c",
-        _PROGRAM,
-        lasting_url_of(log),
-        str(folder),
-        str(os.getpid()),
-    ]
+    arguments = (lasting_url_of(log), str(folder), str(os.getpid()))
+    command = [sys.executable, "-P", "-c", _PROGRAM, *arguments]
     nothing = subprocess.DEVNULL
     environment = {**os.environ, **environment_of(log)}
     try:

@@ -83,3 +83,23 @@ def decode_snapshot(data: bytes) -> Snapshot:
         ValueError: The bytes are not a snapshot, are damaged, or have another version.
     """
     return _DECODE(ENVELOPE.unwrap(data))
+
+
+def snapshot_at(place: SnapshotPosition, data: bytes, key: str = "name") -> Snapshot:
+    """Decode a snapshot; check that it is of the position under which it is kept.
+
+    Args:
+        place: The position.
+        data: The encoded snapshot.
+        key: The noun for what holds the position, for the message.
+
+    Raises:
+        ValueError: The snapshot is damaged, of another version, or of another position.
+    """
+    snapshot = decode_snapshot(data)
+    if (snapshot.records, snapshot.seq) != place:
+        raise ValueError(
+            f"it is of record {snapshot.records} and seq {snapshot.seq}, and its {key} is of "
+            f"record {place.records} and seq {place.seq}"
+        )
+    return snapshot

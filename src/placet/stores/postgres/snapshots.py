@@ -13,7 +13,7 @@ from psycopg import Connection, sql
 from psycopg.rows import TupleRow
 
 from placet.schemas.errors import StoreError
-from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
+from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, encode_snapshot, snapshot_at
 from placet.stores.postgres.address import PostgresAddress
 from placet.stores.postgres.errors import meaning_of
 from placet.stores.postgres.fence import connect
@@ -70,13 +70,7 @@ class SnapshotRows:
             parts = [data for (data,) in connection.execute(statement, place, binary=True)]
         if not parts:
             raise FileNotFoundError(f"there is no snapshot {place.name} in {self.where}")
-        snapshot = decode_snapshot(b"".join(parts))
-        if (snapshot.records, snapshot.seq) != place:
-            raise ValueError(
-                f"it is of record {snapshot.records} and seq {snapshot.seq}, and its row is of "
-                f"record {place.records} and seq {place.seq}"
-            )
-        return snapshot
+        return snapshot_at(place, b"".join(parts), "row")
 
     def write(self, snapshot: Snapshot) -> int:
         """Write a snapshot durably; return its size in bytes.

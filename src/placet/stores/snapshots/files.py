@@ -11,7 +11,7 @@ from re import compile as pattern
 from typing import Final, Protocol
 
 from placet.actors.ports import EventLog
-from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
+from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, encode_snapshot, snapshot_at
 from placet.stores.files import Disk, FileOperations, behind_link, is_draft, whole_file
 from placet.stores.url import whereabouts_of
 
@@ -92,13 +92,7 @@ class SnapshotFiles:
             ValueError: The snapshot is damaged, or of another version.
             OSError: The snapshot cannot be read; `FileNotFoundError` if it was removed.
         """
-        snapshot = decode_snapshot(self._disk.read(self.folder / place.name))
-        if (snapshot.records, snapshot.seq) != place:
-            raise ValueError(
-                f"it is of record {snapshot.records} and seq {snapshot.seq}, and its name is of "
-                f"record {place.records} and seq {place.seq}"
-            )
-        return snapshot
+        return snapshot_at(place, self._disk.read(self.folder / place.name))
 
     def write(self, snapshot: Snapshot) -> int:
         """Write a snapshot durably; return its size in bytes.

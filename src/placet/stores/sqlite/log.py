@@ -17,12 +17,7 @@ from weakref import finalize
 
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogAppend
-from placet.stores.append_rules import (
-    NoWorldError,
-    in_use,
-    require_epoch,
-    require_follows,
-)
+from placet.stores.append_rules import NoWorldError, in_use, require_epoch, require_follows
 from placet.stores.files import behind_link, quoted, whole_file
 from placet.stores.log_tables import TableEventLog
 from placet.stores.rows import Row, Tail, read_rows
