@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from placet.history.counterfactual_report import CounterfactualReport
+from placet.history.counterfactual import CounterfactualReport
 from placet.history.fork import ForkOptions, fork
 from placet.history.verify_log import verify_log
 from placet.kernel import Kernel, Kind

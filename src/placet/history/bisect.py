@@ -138,7 +138,8 @@ def bisect(
     else:
         at = reader.first_difference(reader.bisected(low, end), end, has_other_header=False)
     if at == end:
-        parting = FirstDifference(record=end, seq=_seq_before(first, end), shared=True, reads=0)
+        seq = _at(first, end - 1).record.seq if end else 0
+        parting = FirstDifference(record=end, seq=seq, shared=True, reads=0)
     else:
         parting = _parting((first, second), at, domains)
     return replace(parting, reads=reader.reads, set_up=set_up, renumbered=reader.renumbered)
@@ -233,10 +234,6 @@ def _at(log: EventLog, ordinal: int) -> _Place:
     return _Place(data, decode(data, ordinal))
 
 
-def _seq_before(log: EventLog, ordinal: int) -> int:
-    return _at(log, ordinal - 1).record.seq if ordinal else 0
-
-
 def _parting(
     logs: Sequence[EventLog], ordinal: int, domains: Sequence[Domain] | Maker
 ) -> FirstDifference:
@@ -266,17 +263,16 @@ def _first_unequal(logs: Sequence[EventLog], ordinal: int) -> tuple[Record, Reco
     Where one group is the beginning of the other, its log's next record is compared.
     """
     first, second = (
-        [*expanded(_at(log, ordinal).record), *map(_record_of, islice(log.read(ordinal + 1), 1))]
+        [
+            *expanded(_at(log, ordinal).record),
+            *(decode(data, at) for at, data in islice(log.read(ordinal + 1), 1)),
+        ]
         for log in logs
     )
     for one, other in zip(first, second, strict=False):
         if _without_number(one) != _without_number(other):
             return one, other
     return _at(logs[0], ordinal).record, _at(logs[1], ordinal).record
-
-
-def _record_of(item: tuple[int, bytes]) -> Record:
-    return decode(item[1], item[0])
 
 
 class _Decided(NamedTuple):

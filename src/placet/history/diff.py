@@ -330,11 +330,8 @@ def differences_of(first: _Tree, second: _Tree, path: str = "") -> Iterator[Worl
             if path.startswith(f"{entity}/"):
                 yield from _in_fields(name, key, (fields or {}, there or {}), path)
             elif fields is None or there is None:
-                yield _difference(
-                    (name, key, None),
-                    _ABSENT if fields is None else fields,
-                    _ABSENT if there is None else there,
-                )
+                one, other = rows.get(key, _ABSENT), others.get(key, _ABSENT)
+                yield _difference((name, key, None), one, other)
             elif not _is_same(fields, there):
                 yield from _in_fields(name, key, (fields, there), path)
 
@@ -375,9 +372,7 @@ def _decisions(firsts: Requests, seconds: Requests) -> Iterator[DecisionDifferen
     compared: set[tuple[str, str]] = set()
     for key in [*firsts, *(key for key in seconds if key not in firsts)]:
         one, other = firsts.get(key), seconds.get(key)
-        if key in compared or (
-            one is not None and other is not None and one.is_same_outcome(other)
-        ):
+        if key in compared or (one and other and one.is_same_outcome(other)):
             continue
         first, second = one and one.decision, other and other.decision
         batch = first or second

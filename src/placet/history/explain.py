@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
+from placet.history.position import last_seq
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.ledger.dedup_window import DedupEntry
 from placet.kernel.ledger.stored_verdict import unpack
@@ -108,7 +109,7 @@ def explain_seq(
         earlier = tuple(_summary(one) for one in positions if (one.ordinal, one.place) < at)
         return replace(explained, earlier=earlier[-_EARLIER_MAX:])
     raise PositionError(
-        f"cannot explain seq {seq} of {log.url}: it ends at seq {_last_seq(log)}",
+        f"cannot explain seq {seq} of {log.url}: it ends at seq {last_seq(log)}",
         store=log.url,
     )
 
@@ -125,11 +126,6 @@ def _find_seq(log: EventLog, seq: int) -> _RequestRecord | None:
                 position = rank if record.order is None else record.order[rank]
             return _RequestRecord(ordinal, record, position, place)
     return None
-
-
-def _last_seq(log: EventLog) -> int:
-    last = next(log.read(max(log.count() - 1, 0)), None)
-    return 0 if last is None else decode(last[1], last[0]).seq
 
 
 def _find_request(log: EventLog, agent_id: str, req_id: str) -> list[_RequestRecord]:
@@ -224,13 +220,10 @@ def _conflict(explained: Explanation, group: Sequence[_RequestRecord]) -> dict[s
     for stage in explained.stages:
         for refusal in stage.refusals:
             if refusal["code"] == RefusalCode.CONFLICT and "details" in refusal:
-                winner = refusal["details"].get("winner")
-                return {
-                    "winner": winner,
-                    "resource": refusal["details"].get("resource"),
-                    "index": refusal["index"],
-                    **_winning_batch(winner, group),
-                }
+                details = refusal["details"]
+                claim = {name: details.get(name) for name in ("winner", "resource")}
+                won = _winning_batch(claim["winner"], group)
+                return {**claim, "index": refusal["index"], **won}
     return None
 
 

@@ -18,8 +18,11 @@ from shutil import rmtree
 from typing import Final
 
 from placet.actors.ports import EventLog
-from placet.history.counterfactual import CounterfactualReplay, registry_of
-from placet.history.counterfactual_report import CounterfactualReport
+from placet.history.counterfactual import (
+    CounterfactualReplay,
+    CounterfactualReport,
+    registry_of,
+)
 from placet.history.patch import parse_patch
 from placet.history.position import Cut, Position, cut_at
 from placet.kernel.control.operator_patch import require_fork
@@ -37,12 +40,7 @@ from placet.schemas.log.cut import batches_in
 from placet.schemas.log.record import Changes, ForkAdopted, LogAppend, encode_record, record_hash
 from placet.schemas.names import path_part_fault
 from placet.stores.files import Disk, make_folder, quoted
-from placet.stores.snapshots.files import (
-    SnapshotFiles,
-    SnapshotStore,
-    files_beside,
-    snapshots_of,
-)
+from placet.stores.snapshots.files import SnapshotFiles, SnapshotStore, files_beside, snapshots_of
 from placet.stores.snapshots.recovery import (
     Upto,
     decode,
@@ -91,12 +89,7 @@ class Fork:
     def as_dict(self) -> dict[str, Json]:
         """Return the result as plain JSON."""
         plain = {name: getattr(self, name) for name in self.__slots__}
-        return {
-            **plain,
-            "counterfactual": None
-            if self.counterfactual is None
-            else self.counterfactual.as_dict(),
-        }
+        return {**plain, "counterfactual": self.counterfactual and self.counterfactual.as_dict()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,20 +331,16 @@ def _whole_fork(log: EventLog, path: Path) -> Iterator[Path]:
                 yield draft
                 if drafts.exists():
                     _require_free(log, path)
-                    _move_files(drafts, folder)
+                    make_folder(folder)
+                    for snapshot in drafts.iterdir():
+                        snapshot.replace(folder / snapshot.name)
+                    Disk().sync_dir(folder)
             finally:
                 rmtree(drafts, ignore_errors=True)
     except OSError as error:
         is_late = isinstance(error, FileExistsError)
         why = "another process made it meanwhile; give a new path" if is_late else str(error)
         raise StoreError(f"cannot fork into {path}: {why}", store=str(path)) from error
-
-
-def _move_files(folder: Path, target: Path) -> None:
-    make_folder(target)
-    for path in folder.iterdir():
-        path.replace(target / path.name)
-    Disk().sync_dir(target)
 
 
 def _require_free(log: EventLog, path: Path) -> None:

@@ -6,6 +6,7 @@ later group lie after it.
 """
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
@@ -107,7 +108,9 @@ def divided_tick(log: EventLog, count: int, tick_ns: int) -> int | None:
     now_ns: int | None = None
     while end > begin:
         start = max(begin, end - page)
-        for ordinal, record in reversed(_page(log, start, end)):
+        read = islice(log.read(start), end - start)
+        for ordinal, data in reversed([pair for pair in read if pair[0] < end]):
+            record = decode(data, ordinal)
             now_ns = record.now_ns if now_ns is None else now_ns
             if record.now_ns != now_ns:
                 return first if record.now_ns + tick_ns == now_ns else None
@@ -119,20 +122,11 @@ def divided_tick(log: EventLog, count: int, tick_ns: int) -> int | None:
     return None
 
 
-def _page(log: EventLog, start: int, end: int) -> list[tuple[int, Record]]:
-    page = []
-    for ordinal, data in log.read(start):
-        if ordinal >= end:
-            break
-        page.append((ordinal, decode(data, ordinal)))
-    return page
-
-
 def _to_seq(log: EventLog, seq: int) -> Cut:
     start = log.start()
     if seq <= start.seq and start.record:
         return Cut(start.record)  # earlier ones are gone, and the recovery says so
-    before, end = start.seq, None
+    end = None
     for ordinal, data in log.read(log.find_seq(seq)):
         record = decode(data, ordinal)
         if end is not None and not _belongs_to(record, seq):
@@ -149,12 +143,16 @@ def _to_seq(log: EventLog, seq: int) -> Cut:
                 f"give the end of a batch: seq {record.seq - seqs_of(record)} or {record.seq}",
                 store=log.url,
             )
-        before = record.seq
     if end is None:
-        for ordinal, data in log.read(max(log.count() - 1, 0)):
-            before = decode(data, ordinal).seq
-        raise PositionError(f"{log.url} has no seq {seq}: it ends at seq {before}", store=log.url)
+        last = last_seq(log)
+        raise PositionError(f"{log.url} has no seq {seq}: it ends at seq {last}", store=log.url)
     return Cut(end)
+
+
+def last_seq(log: EventLog) -> int:
+    """Return the seq at which a log ends; 0 for an empty log."""
+    last = next(log.read(max(log.count() - 1, 0)), None)
+    return 0 if last is None else decode(last[1], last[0]).seq
 
 
 def _belongs_to(record: Record, seq: int) -> bool:

@@ -39,10 +39,6 @@ from placet.stores.snapshots.recovery import (
 _WHOLE: Final = LogStart()
 
 
-def _as_it_is(past: Replayer) -> Replayer:
-    return past
-
-
 @dataclass(frozen=True, slots=True)
 class IntegrityReport:
     """The result of checking a log's chain and digests: how many of its records are valid.
@@ -97,7 +93,7 @@ class IntegrityReport:
 
 
 def check_integrity(
-    log: EventLog, *, continue_with: Callable[[Replayer], Replayer] = _as_it_is
+    log: EventLog, *, continue_with: Callable[[Replayer], Replayer] = lambda past: past
 ) -> IntegrityReport:
     """Check a log's hash chain and its recorded digests, by a replay of all records. O(log).
 

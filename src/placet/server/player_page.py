@@ -18,6 +18,7 @@ from typing import Final
 from weakref import finalize
 
 from placet.actors.ports import EventLog
+from placet.history.timeline.fold import changed_in
 from placet.history.timeline.moments import event_of, history_of
 from placet.history.timeline.timeline import Place, Timeline
 from placet.lab.log import Log
@@ -152,7 +153,6 @@ def _page_of(log: EventLog) -> PlayerPage | None:
 
 
 def _entry(place: Place, record: Record, batches: int, timeline: Timeline) -> dict[str, Json]:
-    changes = getattr(record, "changes", None)
     return {
         "batches": batches,
         "seq": record.seq,
@@ -161,7 +161,7 @@ def _entry(place: Place, record: Record, batches: int, timeline: Timeline) -> di
         "event": event_of(place, record),
         "changes": [
             [change.collection, change.entity, change.fields, change.is_whole]
-            for change in ([] if changes is None else changes.entities)
+            for change in changed_in(record)
         ],
         "agents": [_agent(name, timeline, place) for name in _changed_agents(record)],
     }

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple, Protocol
 
+from placet.history.timeline.fold import changed_in
 from placet.schemas.codec import Json
 from placet.schemas.log.intents import decode_intents
 from placet.schemas.log.record import (
     Admitted,
-    AgentChange,
     AgentChanged,
-    Changes,
     EffectChanged,
     EntityChange,
     Record,
@@ -174,6 +173,13 @@ class _OpenEffect(NamedTuple):
     prompt: Mapping[str, Json]
 
 
+class _Outcome(NamedTuple):
+    name: str
+    output: Json = None
+    error: str | None = None
+    settled: Settled | None = None
+
+
 class EffectRows(_RowsOfRecords):
     """The rows of the table `effects`, each when its effect is settled.
 
@@ -183,7 +189,7 @@ class EffectRows(_RowsOfRecords):
     def __init__(self, walk: Walk, every: int | None) -> None:
         super().__init__(walk, every)
         self._open: dict[tuple[int, int], _OpenEffect] = {}
-        self._outcomes: dict[tuple[int, int], tuple[str, Json, str | None]] = {}
+        self._outcomes: dict[tuple[int, int], _Outcome] = {}
 
     def rows(self, record: Record) -> Iterator[Row]:
         """Yield the row of an effect that a record settles."""
@@ -191,23 +197,22 @@ class EffectRows(_RowsOfRecords):
             if record.effects and self.walk.is_selected:
                 self._emitted(record)
         elif isinstance(record, EffectChanged):
-            self._outcomes[record.effect_seq, record.effect_index] = (record.what, None, None)
+            self._outcomes[record.effect_seq, record.effect_index] = _Outcome(record.what)
         elif isinstance(record, SettlementFailed):
             key = (record.effect_seq, record.effect_index)
-            self._outcomes[key] = ("dead_letter", record.output, record.error)
+            self._outcomes[key] = _Outcome("dead_letter", record.output, record.error)
         elif isinstance(record, Settled):
             key = (record.effect_seq, record.effect_index)
             self._outcomes.pop(key, None)
             effect = self._open.pop(key, None)
             if effect is not None:
-                outcome = "succeeded" if record.succeeded else "failed"
-                yield from self._row(effect, outcome, record, record.output, None)
+                name = "succeeded" if record.succeeded else "failed"
+                yield from self._row(effect, _Outcome(name, record.output, settled=record))
 
     def last_rows(self) -> Iterator[Row]:
         """Yield the effects that are still open."""
         for key, effect in sorted(self._open.items()):
-            outcome, output, error = self._outcomes.get(key, ("open", None, None))
-            yield from self._row(effect, outcome, None, output, error)
+            yield from self._row(effect, self._outcomes.get(key, _Outcome("open")))
 
     def _emitted(self, record: Admitted) -> None:
         prompts: dict[int, Mapping[str, Json]] = {}
@@ -222,42 +227,28 @@ class EffectRows(_RowsOfRecords):
                     place, index, agent_id, kind, payload, prompts.get(seq, {})
                 )
 
-    def _row(
-        self,
-        effect: _OpenEffect,
-        outcome: str,
-        settled: Settled | None,
-        output: Json,
-        error: str | None,
-    ) -> Iterator[Row]:
-        settled_at = (None, None) if settled is None else (settled.seq, settled.now_ns)
+    def _row(self, effect: _OpenEffect, end: _Outcome) -> Iterator[Row]:
+        settled_at = (None, None) if end.settled is None else (end.settled.seq, end.settled.now_ns)
         payload = JsonCell(effect.payload)
-        out = None if output is None else JsonCell(output)
-        cells = (*effect.place, effect.rank, effect.agent, effect.kind, payload, outcome)
-        yield Row((*cells, *settled_at, out, error))
+        out = None if end.output is None else JsonCell(end.output)
+        cells = (*effect.place, effect.rank, effect.agent, effect.kind, payload, end.name)
+        yield Row((*cells, *settled_at, out, end.error))
 
 
 class ModelCallRows(EffectRows):
     """The rows of the table `model_calls`: the effects that called a proposer."""
 
-    def _row(
-        self,
-        effect: _OpenEffect,
-        outcome: str,
-        settled: Settled | None,
-        output: Json,
-        error: str | None,
-    ) -> Iterator[Row]:
+    def _row(self, effect: _OpenEffect, end: _Outcome) -> Iterator[Row]:
         if effect.kind != PROPOSE:
             return
-        answer = output if isinstance(output, Mapping) else {}
+        answer = end.output if isinstance(end.output, Mapping) else {}
         requests, tokens_in, tokens_out, cost = answer.get("usage") or (None,) * 4
         asked = effect.prompt
         yield Row(
             (
                 *effect.place,
                 *(effect.payload.get(name) for name in ("session", "turn", "attempt")),
-                *(asked.get("adapter"), asked.get("digest"), outcome, answer.get("model")),
+                *(asked.get("adapter"), asked.get("digest"), end.name, answer.get("model")),
                 *(requests, tokens_in, tokens_out, None if cost is None else float(Decimal(cost))),
                 answer.get("price"),
                 None if requests is None else answer.get("is_estimated", False),
@@ -276,30 +267,22 @@ class AgentRows(_RowsOfRecords):
     def rows(self, record: Record) -> Iterator[Row]:
         """Note a registration, or a change of an agent; yield no row."""
         if isinstance(record, Registered):
-            row = [
-                *(*self._place(record), record.agent_id, record.owner, record.permissions),
-                *(record.priority_max, JsonCell(record.attributes), False, None),
-            ]
-            self._present[record.agent_id] = row
-            if self.walk.is_selected:
-                self._rows.append(row)
+            allowed = (record.permissions, record.priority_max, JsonCell(record.attributes))
+            self._add(record, record.agent_id, record.owner, *allowed)
         elif isinstance(record, AgentChanged) and record.agent_id in self._present:
             self._change(self._present[record.agent_id], record)
         else:
             for change in agents_of(record):
-                self._change_by_rule(record, change)
+                name, attributes = change.agent_id, JsonCell(change.attributes)
+                if not change.is_removed:
+                    self._add(record, name, name, change.permissions, 100, attributes)
+                elif name in self._present:
+                    self._present.pop(name)[9] = record.seq
         yield from ()
 
-    def _change_by_rule(self, record: Record, change: AgentChange) -> None:
-        name = change.agent_id
-        if change.is_removed:
-            row = self._present.pop(name, None)
-            if row is not None:
-                row[9] = record.seq
-            return
-        permissions, attributes = change.permissions, JsonCell(change.attributes)
-        row = [*self._place(record), name, name, permissions, 100, attributes, False, None]
-        self._present[name] = row
+    def _add(self, record: Record, agent_id: str, *described: Json) -> None:
+        row = [*self._place(record), agent_id, *described, False, None]
+        self._present[agent_id] = row
         if self.walk.is_selected:
             self._rows.append(row)
 
@@ -336,7 +319,7 @@ class TickRows(_RowsOfRecords):
         elif isinstance(record, Refused):
             counts[0] += 1
             counts[2] += len(record.contexts)
-        counts[4] += len(_changes_of(record))
+        counts[4] += len(changed_in(record))
         if isinstance(record, Tick):
             yield Row((record.seq, self.walk.tick + 1, record.now_ns, *counts))
             self._counts = [0] * 5
@@ -361,15 +344,10 @@ ROW_MAKERS: Final[Mapping[str, Callable[[Walk, int | None], RowMaker]]] = {
 """Table -> what makes its rows."""
 
 
-def _changes_of(record: Record) -> list[EntityChange]:
-    changes: Changes | None = getattr(record, "changes", None)
-    return [] if changes is None else changes.entities
-
-
 def _selected_changes(walk: Walk, record: Record) -> Iterator[EntityChange]:
     if walk.is_selected:
         agents = walk.selection.agents
-        for change in _changes_of(record):
+        for change in changed_in(record):
             if walk.includes(change.seq) and (not agents or change.by in agents):
                 yield change
 

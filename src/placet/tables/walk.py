@@ -9,18 +9,11 @@ from collections.abc import Iterator, Mapping
 from placet.actors.ports import EventLog
 from placet.history.reader import beginning_of
 from placet.history.selection import Selection, first_seq
-from placet.history.timeline.fold import Collections, apply_changes, plain_collections
+from placet.history.timeline.fold import Collections, apply_changes, changed_in, plain_collections
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import (
-    Changes,
-    EntityChange,
-    Header,
-    Record,
-    RulesChanged,
-    Tick,
-)
+from placet.schemas.log.record import EntityChange, Header, Record, RulesChanged, Tick
 from placet.stores.snapshots.recovery import decode, recover
 
 
@@ -88,9 +81,8 @@ class Walk:
                     yield record
                 if to_seq is not None and record.seq > to_seq:
                     return  # the range ends inside a batch: the state is that before it
-                changes: Changes | None = getattr(record, "changes", None)
-                if self.needs_fold and changes is not None:
-                    apply_changes(self.fold, changes)
+                if self.needs_fold:
+                    apply_changes(self.fold, changed_in(record))
                 if isinstance(record, Tick):
                     self.tick += 1
             self.done += 1

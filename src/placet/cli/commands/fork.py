@@ -23,7 +23,7 @@ from placet.schemas.limits import SEED_MAX
 from placet.stores.files import unquoted
 
 if TYPE_CHECKING:
-    from placet.history.counterfactual_report import CounterfactualReport
+    from placet.history.counterfactual import CounterfactualReport
     from placet.history.fork import Fork
     from placet.history.position import Position
 

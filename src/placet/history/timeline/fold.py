@@ -17,6 +17,7 @@ from placet.schemas.log.record import (
     AgentChange,
     AgentChanged,
     Changes,
+    EntityChange,
     Record,
     Registered,
     agents_of,
@@ -65,9 +66,7 @@ class PlayedState(msgspec.Struct, array_like=True):
             self._change_agent(record)
         else:
             self._change_agents(agents_of(record))
-        changes: Changes | None = getattr(record, "changes", None)
-        if changes is not None:
-            apply_changes(self.collections, changes)
+        apply_changes(self.collections, changed_in(record))
 
     def digest(self) -> bytes:
         """Return the state digest, as `kernel/state/tree.py` defines it. O(state)."""
@@ -97,13 +96,13 @@ class PlayedState(msgspec.Struct, array_like=True):
             agent.is_suspended = record.what == "suspended"
 
 
-def apply_changes(collections: Collections, changes: Changes) -> None:
+def apply_changes(collections: Collections, changes: Sequence[EntityChange]) -> None:
     """Apply the changes of a record to the entities of a world; values are shared with the record.
 
     Raises:
         StoreError: The record changes fields of an entity that does not exist: no kernel wrote it.
     """
-    for change in changes.entities:
+    for change in changes:
         name, entity = change.collection, change.entity
         entities = collections.get(name)
         if change.fields is None:
@@ -130,3 +129,9 @@ def plain_collections(state: State) -> Collections:
         for name, rows in state.collections.items()
         if rows.entities
     }
+
+
+def changed_in(record: Record) -> Sequence[EntityChange]:
+    """Return the changes of entities that a record, no `SingleBlock`, contains, in order."""
+    changes: Changes | None = getattr(record, "changes", None)
+    return () if changes is None else changes.entities

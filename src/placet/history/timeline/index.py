@@ -16,7 +16,7 @@ import msgspec
 
 from placet.actors.ports import EventLog
 from placet.history.reader import oldest_snapshot
-from placet.history.timeline.fold import PlayedAgent, PlayedState, plain_collections
+from placet.history.timeline.fold import PlayedAgent, PlayedState, changed_in, plain_collections
 from placet.history.timeline.frames import (
     FrameFiles,
     FrameHead,
@@ -364,13 +364,9 @@ class Index:
             self._work += 1
             if isinstance(each, _BATCHES):
                 self._count(each, ordinal)
-        changes = getattr(record, "changes", None)
-        self._work += 0 if changes is None else len(changes.entities)
-        self.record, self.seq, self.now_ns = (
-            ordinal + 1,
-            record.seq,
-            max(record.now_ns, self.now_ns),
-        )
+        self._work += len(changed_in(record))
+        self.record, self.seq = ordinal + 1, record.seq
+        self.now_ns = max(record.now_ns, self.now_ns)
         sizes = map(len, self._state.collections.values())
         due = max(FRAME_WORK, sum(sizes))
         is_bound = isinstance(record, Checkpoint)

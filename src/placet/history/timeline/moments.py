@@ -5,10 +5,11 @@ Values are shortened for tables and lists; `entity_of` returns one entity whole.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from math import isfinite
 from typing import Final
 
-from placet.history.timeline.fold import Entities
+from placet.history.timeline.fold import Entities, changed_in
 from placet.history.timeline.timeline import Moment, Place, PlayedStep, Timeline
 from placet.schemas.codec import Json, to_json
 from placet.schemas.limits import SECOND_NS
@@ -32,18 +33,11 @@ _INTENTS_MAX: Final = 8
 _LISTED_MAX: Final = 12
 _EXACT_MAX: Final = 2**53
 """A browser's numbers are exact below."""
+_OF_INTENTS: Final = ("agent_id", "req_id", "kind", "priority", "context_seq")
 _HEADS: Final = frozenset(
     {
-        "agent_id",
-        "depth_max",
-        "effect_seq",
-        "kind",
-        "owner",
-        "parent",
-        "succeeded",
-        "what",
-        "why",
-        "world",
+        *("agent_id", "depth_max", "effect_seq", "kind", "owner", "parent", "succeeded"),
+        *("what", "why", "world"),
     }
 )
 """What is shown of records that are no batch."""
@@ -129,13 +123,11 @@ def table_of(
     Numbers and texts of ids are not sorted apart: `a10` comes before `a2`, as everywhere.
     """
     rows = collections.get(name, {})
-    ids = sorted(rows) if not find else sorted(entity for entity in rows if find in entity)
-    page = ids[offset : offset + min(limit, ROWS_MAX)]
+    page, extent = _page(rows, offset, limit, find)
     fields = list(dict.fromkeys(field for entity in page for field in rows[entity]))[:_FIELDS_MAX]
     return {
         "collection": name,
-        "total": len(ids),
-        "offset": offset,
+        **extent,
         "fields": fields,
         "rows": [
             [entity, [short(rows[entity][f]) if f in rows[entity] else None for f in fields]]
@@ -147,11 +139,9 @@ def table_of(
 def agents_of(moment: Moment, offset: int, limit: int, find: str) -> dict[str, Json]:
     """Return one page of the agents registered at a moment, by name."""
     agents = moment.state.agents
-    names = sorted(agents) if not find else sorted(name for name in agents if find in name)
-    page = names[offset : offset + min(limit, ROWS_MAX)]
+    page, extent = _page(agents, offset, limit, find)
     return {
-        "total": len(names),
-        "offset": offset,
+        **extent,
         "rows": [
             {
                 "agent_id": name,
@@ -162,6 +152,15 @@ def agents_of(moment: Moment, offset: int, limit: int, find: str) -> dict[str, J
             for name in page
         ],
     }
+
+
+def _page(
+    names: Iterable[str], offset: int, limit: int, find: str
+) -> tuple[list[str], dict[str, Json]]:
+    """Return one page of the sorted names that contain a text, and its place among them."""
+    found = sorted(name for name in names if find in name)
+    page = found[offset : offset + min(limit, ROWS_MAX)]
+    return page, {"total": len(found), "offset": offset}
 
 
 def step_json(step: PlayedStep) -> dict[str, Json]:
@@ -194,15 +193,14 @@ def event_of(place: Place, record: Record) -> dict[str, Json]:
         event["intents"] = [_intent(intent) for intent in intents[:_INTENTS_MAX]]
         event["intent_count"] = len(intents)
         kinds = Counter(intent["kind"] for intent in intents)
-        event["kinds"] = [[kind, kinds[kind]] for kind in _first(kinds, _INTENTS_MAX)]
+        event["kinds"] = [[kind, kinds[kind]] for kind in islice(kinds, _INTENTS_MAX)]
         event["kind_count"] = len(kinds)
     else:
         known = record_as_dict(record)
         event |= {name: short(known[name]) for name in known if name in _HEADS}
     if isinstance(record, Refused):
         event["refusals"] = [list(refusal) for refusal in record.refusals[:_LISTED_MAX]]
-    changes = getattr(record, "changes", None)
-    entities = [] if changes is None else changes.entities
+    entities = changed_in(record)
     event["changes"] = [
         {"entity": f"{change.collection}/{change.entity}"} for change in entities[:_LISTED_MAX]
     ]
@@ -227,25 +225,17 @@ def _few(value: Json) -> Json:
     if isinstance(value, str):
         return value[:_TEXT_CHARS_MAX]
     if isinstance(value, Mapping):
-        return {name: _few(value[name]) for name in _first(value, _FIELDS_MAX)}
+        return {name: _few(value[name]) for name in islice(value, _FIELDS_MAX)}
     if isinstance(value, Sequence):
         return [_few(item) for item in value[:_TEXT_CHARS_MAX]]
     return value
 
 
-def _first(names: Iterable[str], count: int) -> list[str]:
-    return [name for name, _ in zip(names, range(count), strict=False)]
-
-
 def _intent(intent: Mapping[str, Json]) -> dict[str, Json]:
     payload = intent["payload"]
     return {
-        "agent_id": intent["agent_id"],
-        "req_id": intent["req_id"],
-        "kind": intent["kind"],
-        "priority": intent["priority"],
-        "context_seq": intent["context_seq"],
-        "payload": {name: _cell(payload[name]) for name in _first(payload, _LISTED_MAX)},
+        **{name: intent[name] for name in _OF_INTENTS},
+        "payload": {name: _cell(payload[name]) for name in islice(payload, _LISTED_MAX)},
     }
 
 

@@ -5,6 +5,7 @@ it.
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,7 +13,7 @@ from threading import Lock
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from placet.actors.ports import EventLog
-from placet.history.timeline.fold import PlayedState
+from placet.history.timeline.fold import PlayedState, changed_in
 from placet.history.timeline.frames import FrameFiles, Stretch
 from placet.history.timeline.index import BAR_SEQS, Index, agents_in
 from placet.schemas.codec import Json
@@ -315,18 +316,18 @@ class Timeline:
             has_agent = is_tail and query.agent is not None and self.index.tail_has(query.agent)
             if is_past or not query.may_be_in(stretch, has_agent=has_agent):
                 continue
-            found = None
-            for at, record in self._between(
-                first if is_backward else max(first, place.record), end
-            ):
-                if at >= place and is_backward:
-                    break
-                if (is_backward or at > place) and query.matches(record):
-                    found = at
-                    if not is_backward:
-                        break
-            if found is not None:
-                return found
+            if is_backward:
+                extent = first, min(end, place.record + 1)
+            else:
+                extent = max(first, place.record), end
+            found = (
+                at
+                for at, record in self._between(*extent)
+                if (at < place if is_backward else at > place) and query.matches(record)
+            )
+            nearest = max(found, default=None) if is_backward else next(found, None)
+            if nearest is not None:
+                return nearest
         return None
 
     def ticks_before(self, place: Place) -> int:
@@ -352,10 +353,9 @@ class Timeline:
 
     def codes(self) -> dict[str, int]:
         """Return the number of recorded refusals by `stage/code`."""
-        codes: dict[str, int] = {}
+        codes: Counter[str] = Counter()
         for _, _, stretch in self.index.stretches():
-            for code, number in list(stretch.codes.items()):
-                codes[code] = codes.get(code, 0) + number
+            codes.update(dict(stretch.codes))
         return codes
 
     def _moment(self, place: Place) -> Moment:
@@ -457,8 +457,7 @@ def _note(step: PlayedStep, place: Place, record: Record) -> int:
             step.refused += len(record.contexts)
         elif isinstance(record, Admitted):
             step.admitted += len(record.contexts)
-    changes = getattr(record, "changes", None)
-    entities = [] if changes is None else changes.entities
+    entities = changed_in(record)
     for change in entities:
         if change.fields is None or change.is_whole or "position" in change.fields:
             position = None if change.fields is None else change.fields.get("position")
