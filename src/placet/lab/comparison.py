@@ -160,12 +160,8 @@ class Comparison:
 
     def tables(self) -> dict[str, list[dict[str, Json]]]:
         """Return the tables `agents`, `ticks`, `kinds` and `state` as rows, for data frames."""
-        return {
-            "agents": [row.as_dict() for row in self.agents],
-            "ticks": [row.as_dict() for row in self.ticks],
-            "kinds": [row.as_dict() for row in self.kinds],
-            "state": [row.as_dict() for row in self.state],
-        }
+        names = ("agents", "ticks", "kinds", "state")
+        return {name: [row.as_dict() for row in getattr(self, name)] for name in names}
 
     def as_dict(self) -> dict[str, Json]:
         """Return the comparison as plain JSON."""
@@ -173,7 +169,7 @@ class Comparison:
             "stores": list(self.stores),
             "equal": self.is_equal,
             "parting": self.parting.as_dict(),
-            **{name: list(rows) for name, rows in self.tables().items()},
+            **self.tables(),
         }
 
     def __repr__(self) -> str:
@@ -232,10 +228,8 @@ def _differences(
     for agent_id, req_id, first, second in _differing(firsts, seconds):
         either = first or second
         assert either is not None, "a request is of one of the runs"
-        agent = agents.setdefault(
-            agent_id,
-            AgentDifference(agent_id, either.tick, either.sim_time, req_id, first, second),
-        )
+        found = AgentDifference(agent_id, either.tick, either.sim_time, req_id, first, second)
+        agent = agents.setdefault(agent_id, found)
         tick = ticks.setdefault(either.tick, TickDifference(either.tick))
         at_tick.setdefault(either.tick, set()).add(agent_id)
         is_choice = _is_choice(first, second)
@@ -272,9 +266,8 @@ def _kinds(*runs: Requests) -> Iterator[KindCount]:
         for wanted in (True, False)
     )
     for kind in sorted({request.kind for run in runs for request in run.values()}):
-        yield KindCount(
-            kind, (admitted[0][kind], admitted[1][kind]), (refused[0][kind], refused[1][kind])
-        )
+        pairs = ((counts[0][kind], counts[1][kind]) for counts in (admitted, refused))
+        yield KindCount(kind, *pairs)
 
 
 def _collections(*logs: EventLog) -> Iterator[CollectionDifference]:

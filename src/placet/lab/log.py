@@ -127,14 +127,7 @@ class Log:
             wanted = None if grep is None else re.compile(grep)
         except re.error as error:
             raise PlacetError(f"grep={grep!r} is no regular expression: {error}") from None
-        chosen = Selection(
-            from_seq,
-            to_seq,
-            _names(agent),
-            _names(kind),
-            refused,
-            wanted,
-        )
+        chosen = Selection(from_seq, to_seq, _names(agent), _names(kind), refused, wanted)
         require_named(self._log, chosen)
         for ordinal, record in selected_records(self._log, chosen, end=self._log.count()):
             sim_time = record.now_ns / SECOND_NS
@@ -205,10 +198,7 @@ class Log:
             StoreError: The log cannot be read, or has no such seq.
             ValueError: Neither a request nor a seq is named, or both are.
         """
-        from placet.history.explain import (  # noqa: PLC0415  # pydantic
-            explain,
-            explain_seq,
-        )
+        from placet.history.explain import explain, explain_seq  # noqa: PLC0415  # pydantic
 
         if seq is not None and agent_id is None and req_id is None:
             return explain_seq(self._log, seq)

@@ -139,25 +139,13 @@ def _difference(
     ]
     pairs = [pair for pair in found if all(map(is_finite, pair))]
     left_out = sum(not_finite(pair) > 0 for pair in found)
-    if len(pairs) < _PAIRS_MIN:
-        return PairedDifference(
-            option, base, value, measure, len(pairs), nan, nan, nan, nan, nan, left_out
-        )
-    differences = [float(after) - float(before) for before, after in pairs]
-    low, high = mean_interval(differences)
-    return PairedDifference(
-        option,
-        base,
-        value,
-        measure,
-        len(pairs),
-        mean(float(before) for before, _ in pairs),
-        mean(float(after) for _, after in pairs),
-        mean(differences),
-        low,
-        high,
-        left_out,
-    )
+    numbers = (nan,) * 5
+    if len(pairs) >= _PAIRS_MIN:
+        before, after = ([float(value) for value in values] for values in zip(*pairs, strict=True))
+        differences = [late - early for early, late in zip(before, after, strict=True)]
+        means = (mean(before), mean(after), mean(differences))
+        numbers = (*means, *mean_interval(differences))
+    return PairedDifference(option, base, value, measure, len(pairs), *numbers, left_out)
 
 
 def _too_few_pairs(one: PairedDifference) -> LabError:

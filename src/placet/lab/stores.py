@@ -47,5 +47,4 @@ def _writer_of(log: EventLog) -> str | None:
         return None if fence is None else fence.holder()
     heartbeat = Heartbeat(path)
     writer = heartbeat.read()
-    is_alive = writer is not None and heartbeat.is_alive(writer)
-    return f"{writer}, since {writer.since}" if writer is not None and is_alive else None
+    return f"{writer}, since {writer.since}" if writer and heartbeat.is_alive(writer) else None

@@ -26,7 +26,10 @@ from placet.tables.plan import TableOptions, TablePlan
 if TYPE_CHECKING:
     from placet.schemas.codec import Json
 
-_FOLDER_FORMAT: Final = ".parquet"
+_UNKNOWN_FORMATS: Final = frozenset(
+    {".xlsx", ".xls", ".json", ".jsonl", ".feather", ".ipc", ".tsv", ".db"}
+)
+"""Endings by which a target is meant as a file."""
 
 
 class ExportReport(NamedTuple):
@@ -74,14 +77,14 @@ def export(
             "--defuse-formulas, or give a file that ends in .csv"
         )
     if ending not in FORMATS:
-        if ending and not target.is_dir() and _looks_like_a_file(ending):
+        if ending.lower() in _UNKNOWN_FORMATS and not target.is_dir():
             raise ExportError(
                 f"cannot write {target}: {ending} is no known format; give a folder, or a file "
                 f"that ends in {', '.join(FORMATS)}"
             )
         with written_whole(target, is_folder=True) as draft:
             plan = TablePlan(log, options, on_record=on_record)
-            names = {table: f"{table}{_FOLDER_FORMAT}" for table in plan.schemas}
+            names = {table: f"{table}.parquet" for table in plan.schemas}
             rows = _write(plan, {table: draft / name for table, name in names.items()})
             _write_schema(draft / SCHEMA_FILE, plan.schemas, rows, names)
         return ExportReport(target, rows)
@@ -105,10 +108,6 @@ def _only_table(target: Path, options: TableOptions) -> str:
             f"cannot write {target}: a file holds one table, got {', '.join(names)}; give a folder"
         )
     return names[0]
-
-
-def _looks_like_a_file(ending: str) -> bool:
-    return ending.lower() in {".xlsx", ".xls", ".json", ".jsonl", ".feather", ".ipc", ".tsv", ".db"}
 
 
 def _write(

@@ -119,7 +119,7 @@ class PartFolder:
         Raises:
             CollectError: It is there already, or cannot be made.
         """
-        try:
+        with _writing(self.folder):
             if os.path.lexists(self.folder) and not self._is_unbegun():
                 raise CollectError(
                     f"{self.folder} is there already; name another folder, or remove it first"
@@ -127,8 +127,6 @@ class PartFolder:
             make_folder(self.folder)
             make_folder(self._parts)
             self._remove_unmarked()
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
 
     def _is_unbegun(self) -> bool:
         """Return whether the folder holds no row: a process was killed before its first part."""
@@ -151,22 +149,20 @@ class PartFolder:
             CollectError: The folder cannot be read or written, or is of other tables.
         """
         kept: int | None = None
-        try:
+        with _writing(self.folder):
             make_folder(self.folder)
             make_folder(self._parts)
             self._unseal()
             for number, (first, last) in self._marked():
                 self._require_own(number)
                 if first > tick:
-                    self._remove(number)
+                    (self._parts / f"{number:06}{_MARKER}").unlink()
                     continue
                 self._number, self.last_tick, kept = number, min(last, tick), first
             if kept is not None:
                 # Also where its last tick is not cut: refusals after that are collected again.
                 self._cut(self._number, kept, self.last_tick)
             self._remove_unmarked()
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
 
     def write(self, last_tick: int) -> None:
         """Close a part with the rows since the last one; nothing if there is none.
@@ -178,12 +174,10 @@ class PartFolder:
         if last_tick <= self.last_tick and not has_rows:
             return
         self._number += 1
-        try:
+        with _writing(self.folder):
             for table in self._tables.values():
                 self._write_part(self._path(self._number, table.name), table.take())
             self._mark(self._number, self.last_tick + 1, last_tick)
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
         self.last_tick = last_tick
 
     def seal(self) -> None:
@@ -192,7 +186,7 @@ class PartFolder:
         Raises:
             CollectError: It cannot be written; the parts are left.
         """
-        try:
+        with _writing(self.folder):
             described = {}
             for name in self._tables:
                 schema = self._joined(name)
@@ -200,8 +194,6 @@ class PartFolder:
             text = json.dumps({"tables": described, "ticks": self.last_tick}, indent=2)
             write_whole(self.folder / SCHEMA_FILE, f"{text}\n".encode())
             shutil.rmtree(self._parts)
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
 
     def has_values(self, name: str, column: str) -> bool:
         """Return whether a column of a table has a value in a part."""
@@ -241,10 +233,6 @@ class PartFolder:
                     f"table {name}, and {', '.join(expected)} are collected; name another folder, "
                     "or remove it"
                 )
-
-    def _remove(self, number: int) -> None:
-        (self._parts / f"{number:06}{_MARKER}").unlink()
-        self._remove_unmarked()
 
     def _remove_unmarked(self) -> None:
         """Remove the unfinished files of a killed process."""
@@ -430,5 +418,10 @@ def converted(column: "pa.ChunkedArray", type_name: str) -> "pa.ChunkedArray":
         return pyarrow().chunked_array([arrow_array(column.to_pylist(), type_name)])
 
 
-def _unwritable(folder: Path, error: OSError) -> CollectError:
-    return CollectError(f"cannot write collected rows to {folder}: {error.strerror or error}")
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or error
+        raise CollectError(f"cannot write collected rows to {folder}: {why}") from error

@@ -4,7 +4,8 @@ The types come from the JSON Schemas of the kinds where the log's domains are in
 every value in the log: a first pass over it, never its first batch. So no later value fails.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,13 +18,7 @@ from placet.plugins.domains import DomainNotFound, DomainNotRemade, remake
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.log.intents import decode_intents
-from placet.schemas.log.record import (
-    Admitted,
-    Header,
-    Record,
-    Refused,
-    RulesChanged,
-)
+from placet.schemas.log.record import Admitted, Header, Record, Refused, RulesChanged
 from placet.schemas.name_suggestions import nearest
 from placet.tables.arrow import BatchBuilder, TableSchema
 from placet.tables.column_types import ColumnType
@@ -39,7 +34,7 @@ FORMAT: Final = "1"
 
 _EVERYTHING: Final = Selection()
 
-OpenTypes = dict[tuple[str, str], ColumnType]
+OpenTypes = defaultdict[tuple[str, str], ColumnType]
 """`(kind, field)` -> type."""
 
 
@@ -107,7 +102,7 @@ class TablePlan:
         self._walk = Walk(log, options.selection, needs_fold=needs_fold)
         self._is_of_kinds = any(DEFINITIONS[name].has_payloads for name in self._names)
         self.passes = 1 + self._is_of_kinds
-        self._kinds: OpenTypes = {}
+        self._kinds: OpenTypes = defaultdict(ColumnType)
         self._docs: dict[tuple[str, str], str] = {}
         if self._is_of_kinds:
             self._read_types()
@@ -153,7 +148,8 @@ class TablePlan:
             if isinstance(record, Admitted | Refused):
                 for _, _, kind, payload, _ in decode_intents(record.encoded):
                     if not selected or kind in selected:
-                        _observe(kinds, kind, payload)
+                        for field, value in payload.items():
+                            kinds[kind, field].add(value)
         if self._walk.header is not None:
             self._add_schemas(self._walk.header)
 
@@ -164,9 +160,8 @@ class TablePlan:
             if selected and kind not in selected:
                 continue
             for field, described in schema.get("properties", {}).items():
-                key = (kind, field)
-                self._kinds.setdefault(key, ColumnType()).add_schema(described, schema)
-                self._docs[key] = str(described.get("description", ""))
+                self._kinds[kind, field].add_schema(described, schema)
+                self._docs[kind, field] = str(described.get("description", ""))
 
     def _make_schemas(self) -> Iterator[tuple[str, TableSchema]]:
         facts = self._facts()
@@ -219,11 +214,3 @@ def _unused(title: str, taken: set[str]) -> str:
         title += "_"
     taken.add(title)
     return title
-
-
-def _observe(types: OpenTypes, prefix: str, fields: Mapping[str, Json]) -> None:
-    for field, value in fields.items():
-        known = types.get((prefix, field))
-        if known is None:
-            known = types[prefix, field] = ColumnType()
-        known.add(value)

@@ -35,9 +35,7 @@ def report(
             be written.
         StoreError: The log cannot be read, or is empty.
     """
-    is_folder = isinstance(source, str | Path) and Path(source).is_dir()
-    if is_folder:
-        assert isinstance(source, str | Path), "a folder is named by its path"
+    if isinstance(source, str | Path) and Path(source).is_dir():
         folder = Path(source)
         page, stem = study_page(folder, Results.load(folder)), folder.resolve().name
     else:
@@ -46,15 +44,8 @@ def report(
         path = file_of(log)
         stem = page.title if path is None else path.stem
     target = Path(to) if to is not None else Path(f"{stem}-report.html")
-    _require_replaceable(target)
+    if target.exists() and not (target.is_file() and MARK.encode() in target.read_bytes()[:200]):
+        raise LabError(f"{target} exists and is no report of placet: give another path with --to")
     with replaced_whole(target) as draft:
         draft.write_text(render(page), encoding="utf-8")
     return target
-
-
-def _require_replaceable(path: Path) -> None:
-    if not path.exists():
-        return
-    is_report = path.is_file() and MARK.encode() in path.read_bytes()[:200]
-    if not is_report:
-        raise LabError(f"{path} exists and is no report of placet: give another path with --to")

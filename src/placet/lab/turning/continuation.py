@@ -202,7 +202,8 @@ class Continuation:
         scenario = run.parsed
         past = snapshots.resume(_decoded(state.snapshot))
         assert past.header is not None, "a snapshot has a header"
-        past.header = msgspec.structs.replace(past.header, seed=_or(seed, past.header.seed))
+        if seed is not None:
+            past.header = msgspec.structs.replace(past.header, seed=seed)
         past.header_data = encode_record(past.header)
         config = config_from(past)
         assert config is not None, "a world with a header has a configuration"
@@ -273,10 +274,6 @@ def _as_submitted(record: BatchRecord) -> CheckedBatch:
 def other_seeds(seed: int, count: int) -> list[int]:
     """Return the seeds of continuations: the numbers after the run's own."""
     return [(seed + number) % (SEED_MAX + 1) for number in range(1, count + 1)]
-
-
-def _or(value: int | None, default: int) -> int:
-    return default if value is None else value
 
 
 def _start(log: EventLog, now_ns: int) -> Replayer:

@@ -53,6 +53,11 @@ THRESHOLD: Final = 0.5
 _SEEDS_MAX: Final = 1_000_000
 """Most seeds that a threshold may need."""
 
+_PLAIN: Final = (
+    *("store", "outcome", "threshold", "until", "recorded", "tick", "before", "becomes_likely"),
+)
+"""Fields of a result that are plain JSON."""
+
 _PILOT_TICKS: Final = 5
 _TESTS_OF_BLAME: Final = 10
 """States that are continued to find one batch among a few hundred, after its tick was found."""
@@ -124,16 +129,9 @@ class TurningPoint:
     def as_dict(self) -> dict[str, Json]:
         """Return the result as plain JSON."""
         return {
-            "store": self.store,
-            "outcome": self.outcome,
-            "threshold": self.threshold,
-            "until": self.until,
-            "recorded": self.recorded,
-            "tick": self.tick,
-            "before": self.before,
-            "becomes_likely": self.becomes_likely,
+            **{name: getattr(self, name) for name in _PLAIN},
             "constant": self.is_constant,
-            "points": list(self.rows()),
+            "points": self.rows(),
             "blame": None if self.blame is None else self.blame.as_dict(),
         }
 
@@ -260,7 +258,9 @@ def _check_options(every: int, seeds: int, threshold: float) -> None:
     if not 0 < threshold < 1:
         raise LabError(f"the threshold is a probability above 0 and below 1, got {threshold!r}")
     counts = range(1, _SEEDS_MAX + 1)
-    needed = bisect_left(counts, x=True, key=lambda count: _can_settle(count, threshold)) + 1
+    needed = 1 + bisect_left(
+        counts, x=True, key=lambda n: wilson(n, n).low > threshold > wilson(0, n).high
+    )
     if needed > _SEEDS_MAX:
         raise LabError(
             f"the threshold {threshold!r} is so near to {round(threshold)} that more than "
@@ -272,10 +272,6 @@ def _check_options(every: int, seeds: int, threshold: float) -> None:
             f"{seeds} seeds are too few: even if all continuations end alike, the interval reaches "
             f"{reached} only, and the threshold is {threshold!r}; give at least {needed} seeds"
         )
-
-
-def _can_settle(seeds: int, threshold: float) -> bool:
-    return wilson(seeds, seeds).low > threshold > wilson(0, seeds).high
 
 
 def _ticks(first: int, completed: int, until: int, every: int) -> list[int]:
