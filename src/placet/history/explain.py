@@ -56,6 +56,15 @@ class _RequestRecord(NamedTuple):
     place: int = 0
 
 
+class _Replaying(NamedTuple):
+    """The means of a replay, as `explain` takes them."""
+
+    log: EventLog
+    domains: Sequence[Domain] | Maker
+    validator: EffectValidator | None
+    files: SnapshotStore | None
+
+
 def explain(
     log: EventLog,
     agent_id: str,
@@ -81,7 +90,7 @@ def explain(
     positions = _find_request(log, agent_id, req_id)
     if not positions:
         return _unknown(log, agent_id, req_id)
-    explained = _explain(log, positions[-1], domains, validator, files)
+    explained = _explain(_Replaying(log, domains, validator, files), positions[-1])
     earlier = tuple(map(_summary, positions[:-1][-_EARLIER_MAX:]))
     return replace(explained, earlier=earlier)
 
@@ -101,17 +110,15 @@ def explain_seq(
     """
     request = _find_seq(log, seq)
     if request is not None:
-        explained = _explain(log, request, domains, validator, files)
+        explained = _explain(_Replaying(log, domains, validator, files), request)
         if explained.req_id is None:
             return explained
         at = (request.ordinal, request.place)
         positions = _find_request(log, explained.agent_id, explained.req_id)
         earlier = tuple(_summary(one) for one in positions if (one.ordinal, one.place) < at)
         return replace(explained, earlier=earlier[-_EARLIER_MAX:])
-    raise PositionError(
-        f"cannot explain seq {seq} of {log.url}: it ends at seq {last_seq(log)}",
-        store=log.url,
-    )
+    message = f"cannot explain seq {seq} of {log.url}: it ends at seq {last_seq(log)}"
+    raise PositionError(message, store=log.url)
 
 
 def _find_seq(log: EventLog, seq: int) -> _RequestRecord | None:
@@ -145,31 +152,19 @@ def _find_request(log: EventLog, agent_id: str, req_id: str) -> list[_RequestRec
     return positions
 
 
-def _explain(
-    log: EventLog,
-    request: _RequestRecord,
-    domains: Sequence[Domain] | Maker,
-    validator: EffectValidator | None,
-    files: SnapshotStore | None,
-) -> Explanation:
+def _explain(by: _Replaying, request: _RequestRecord) -> Explanation:
     try:
-        past, group = _replay_to(log, request, domains, validator, files)
+        past, group = _replay_to(by, request)
         explained = _explain_next(past, request)
     except Divergence as error:  # the log diverges: explain it as written, without its rules
-        past, group = _replay_to(log, request, (), None, files)
+        past, group = _replay_to(by._replace(domains=(), validator=None), request)
         explained = _explain_next(past, request)
         note = f"the log differs from what its rules decide, see `placet verify`: {error}"
         explained = replace(explained, notes=(*explained.notes, note))
     return replace(explained, conflict=_conflict(explained, group))
 
 
-def _replay_to(
-    log: EventLog,
-    request: _RequestRecord,
-    domains: Sequence[Domain] | Maker,
-    validator: EffectValidator | None,
-    files: SnapshotStore | None,
-) -> tuple[Verifier, list[_RequestRecord]]:
+def _replay_to(by: _Replaying, request: _RequestRecord) -> tuple[Verifier, list[_RequestRecord]]:
     """Fold up to a record, and re-execute the earlier records of its group.
 
     Returns:
@@ -178,19 +173,17 @@ def _replay_to(
     record = request.record
     own, group_seq = group_of(record), getattr(record, "group_seq", record.seq)
     # A group is opened at `group_seq`, so a record with that seq may belong to it.
-    recovered = recover(log, to_seq=group_seq - 1, files=files).past
-    past = Verifier(domains, validator=validator, past=recovered)
+    recovered = recover(by.log, to_seq=group_seq - 1, files=by.files).past
+    past = Verifier(by.domains, validator=by.validator, past=recovered)
     past.is_folding = True
     group: list[_RequestRecord] = []
-    for ordinal, data in read_on(log, past.journal.count):
+    for ordinal, data in read_on(by.log, past.journal.count):
         if ordinal > request.ordinal or (ordinal == request.ordinal and not request.place):
             break
         before = decode(data, ordinal)
         if own is not None and group_of(before) == own:
             past.is_folding = False
-            batches = expanded(before)
-            if ordinal == request.ordinal:
-                batches = batches[: request.place]
+            batches = expanded(before)[: request.place if ordinal == request.ordinal else None]
             group += [_RequestRecord(ordinal, batch, 0, at) for at, batch in enumerate(batches)]
         if ordinal == request.ordinal:
             assert isinstance(before, SingleBlock), "only a group holds several batches"
@@ -270,9 +263,7 @@ def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
     agent = past.ledger.agents.get(agent_id)
     notes = []
     if start.record:
-        notes.append(
-            f"the log was compacted up to seq {start.seq}: an earlier verdict is not in it"
-        )
+        notes = [f"the log was compacted up to seq {start.seq}: an earlier verdict is not in it"]
     if agent is not None:
         window = agent.window
         count = 0 if window is None else window.count

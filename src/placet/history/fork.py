@@ -163,7 +163,15 @@ def fork(
     assert past.header is not None, "a log begins with its header"
     seed = past.header.seed
     digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
-    rerun = _counterfactual(past, options, domains, validator)
+    rerun = None
+    if options.is_replayed:
+        rerun = CounterfactualReplay(
+            past,
+            domains,
+            dropped=options.dropped,
+            is_refusing_effects=options.effects == "refuse",
+            validator=validator,
+        )
     with _whole_fork(log, path) as name, closing(_Draft(name)) as draft:
         draft.copy(log, cut, chain)
         draft.append(seq, [first])
@@ -192,30 +200,11 @@ def _name_after(parent: str, seq: int) -> str:
     return f"world{ending}" if path_part_fault(name) else name
 
 
-def _counterfactual(
-    past: Replayer,
-    options: ForkOptions,
-    domains: Sequence[Domain] | Maker,
-    validator: EffectValidator | None,
-) -> CounterfactualReplay | None:
-    if not options.is_replayed:
-        return None
-    return CounterfactualReplay(
-        past,
-        domains,
-        dropped=options.dropped,
-        is_refusing_effects=options.effects == "refuse",
-        validator=validator,
-    )
-
-
 def _live(rerun: CounterfactualReplay, log: EventLog, cut: Cut, draft: "_Draft") -> None:
     """Re-execute the parent's later records in the fork, and append the results."""
     there = recover(log).past
     for ordinal, data in read_on(log, cut.records):
-        decided = 0
-        if ordinal == cut.records and cut.part is not None:
-            decided = batches_in(cut.part)
+        decided = batches_in(cut.part) if cut.part and ordinal == cut.records else 0
         if not rerun.live(ordinal, data, decided):
             break
         if len(rerun.records) >= _APPEND_RECORDS:

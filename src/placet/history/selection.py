@@ -61,7 +61,10 @@ class Selection:
             return False
         if (self.agents or self.kinds) and not self._matches_parties(record):
             return False
-        return self.grep is None or self.grep.search(_text_of(record)) is not None
+        if self.grep is None:
+            return True
+        text = f"{record_type(record)} {to_json(record_as_dict(record)).decode()}"
+        return self.grep.search(text) is not None
 
     def _matches_parties(self, record: Record) -> bool:
         """Return whether a record is of a selected agent and of a selected kind."""
@@ -147,9 +150,8 @@ def selected_of(record: Record, selection: Selection) -> Iterator[Record]:
     """Yield the selected records of the batches that a record holds, or the record itself."""
     is_by_content, to_seq = selection.is_by_content, selection.to_seq
     for part in expanded(record):
-        is_in_range = part.seq >= selection.from_seq and (
-            to_seq is None or first_seq(part) <= to_seq
-        )
+        is_in_range = to_seq is None or first_seq(part) <= to_seq
+        is_in_range = is_in_range and part.seq >= selection.from_seq
         if is_in_range and (not is_by_content or selection.matches(part)):
             yield part
 
@@ -159,7 +161,3 @@ def first_seq(record: Record) -> int:
     if isinstance(record, SingleBlock):
         return record.seq - max(len(record.puts) - 1, 0)
     return record.seq - len(record.contexts) + 1 if isinstance(record, Admitted) else record.seq
-
-
-def _text_of(record: Record) -> str:
-    return f"{record_type(record)} {to_json(record_as_dict(record)).decode()}"
