@@ -45,20 +45,6 @@ class Mailbox(Generic[M, C]):
         is_paused: Messages stay queued; only control messages are delivered.
     """
 
-    __slots__ = (
-        "_aside",
-        "_bytes",
-        "_bytes_max",
-        "_control",
-        "_count_max",
-        "_lane",
-        "_most",
-        "_parked",
-        "_received",
-        "_sizes",
-        "is_paused",
-    )
-
     def __init__(self, count_max: int, bytes_max: int = 2**63) -> None:
         self._lane: deque[M] = deque()
         self._sizes: deque[int] = deque()

@@ -171,27 +171,6 @@ class Counters:
         observe_verdicts: Count the seconds from submission to verdict of several batches.
     """
 
-    __slots__ = (
-        "_domain_codes",
-        "_intents",
-        "_kinds",
-        "_refusals",
-        "batch_intents",
-        "commit_seconds",
-        "decide_seconds",
-        "effect_counts",
-        "effect_seconds",
-        "gauges",
-        "observe_batch",
-        "observe_commit",
-        "observe_decide",
-        "observe_verdicts",
-        "rejected_at_ingress",
-        "snapshot_seconds",
-        "snapshots",
-        "verdict_seconds",
-    )
-
     def __init__(self, kinds: Iterable[str]) -> None:
         self._kinds = frozenset([*kinds, UNKNOWN_KIND])
         zeros = dict.fromkeys(sorted(self._kinds), 0)
@@ -343,8 +322,6 @@ class GroupMetrics:
         rejected_at_ingress: Rejected batches by code (`Counters.rejected_at_ingress`).
         ns_per_intent: Moving average of the time to decide one intent; limits the size of a chunk.
     """
-
-    __slots__ = ("_counters", "_on_group", "ns_per_intent", "rejected_at_ingress")
 
     def __init__(self, counters: Counters, on_group: GroupReport | None) -> None:
         self._counters = counters

@@ -48,16 +48,6 @@ class SubmissionRates:
     submitter that it forgets has its whole burst again.
     """
 
-    __slots__ = (
-        "_burst_ns",
-        "_interval_ns",
-        "_limits",
-        "_owing",
-        "_submitters_max",
-        "debts",
-        "tats",
-    )
-
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._interval_ns = SECOND_NS // limits.ingress_rate_per_second_max

@@ -103,18 +103,6 @@ class AdmissionControl:
         is_lagging: The last measured lag of the event loop was over its limit.
     """
 
-    __slots__ = (
-        "_age_ns_max",
-        "_drain_rate",
-        "_lag_ns",
-        "_lag_ns_max",
-        "_lag_seen_ns",
-        "_limits",
-        "full",
-        "is_lagging",
-        "places",
-    )
-
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._age_ns_max = limits.mailbox_age_ms_max * _MS_NS
@@ -196,8 +184,6 @@ class DrainRate:
     With one common retry time, all refused submitters would return as the same crowd. `retry_after`
     is a hint, not a reservation: a retry is judged like any other batch.
     """
-
-    __slots__ = ("_decided", "_measured_ns", "_next_ns", "_ns_per_batch")
 
     def __init__(self) -> None:
         self._ns_per_batch = _MS_NS

@@ -108,18 +108,6 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
             applies to it. None if `cached_refusal` applies to all.
     """
 
-    __slots__ = (
-        "_count_min",
-        "_fair",
-        "_fair_from",
-        "_group",
-        "_one_each",
-        "_undecided",
-        "admission",
-        "cached_refusal",
-        "is_outranked",
-    )
-
     def __init__(self, limits: Limits) -> None:
         super().__init__(0, limits.mailbox_bytes_max)
         self._group = limits.group_batches_max

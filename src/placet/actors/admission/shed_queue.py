@@ -36,15 +36,6 @@ class SheddingQueue(BatchQueue):
         limits: Bounds of the queue.
     """
 
-    __slots__ = (
-        "_ages",
-        "_groups",
-        "_intents_max",
-        "_lowest_first",
-        "_outranked",
-        "_ranks",
-    )
-
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._intents_max = limits.batch_intents_max

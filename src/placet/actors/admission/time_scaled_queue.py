@@ -104,15 +104,6 @@ class DilatingQueue(WaitingQueue):
         clock: Measures waits, and slows simulated time for a predicted wait.
     """
 
-    __slots__ = (
-        "_dilating",
-        "_has_left",
-        "_ns_per_batch",
-        "_report_timer",
-        "_reported_ns",
-        "_taken_ns",
-    )
-
     def __init__(
         self,
         limits: Limits,

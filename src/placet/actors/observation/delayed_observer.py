@@ -164,19 +164,6 @@ class Time(NamedTuple):
 class DelayedObserver(Observer):
     """The observer of one agent with delayed observations. Created by `ObserverHub.observer`."""
 
-    __slots__ = (
-        "_distances",
-        "_due_max_ns",
-        "_dues",
-        "_event_due_ns",
-        "_failure",
-        "_floor_ns",
-        "_held_max",
-        "_latency",
-        "_queue",
-        "_time",
-    )
-
     def __init__(
         self,
         host: Host,

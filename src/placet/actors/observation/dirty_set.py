@@ -28,16 +28,6 @@ class DirtySet:
         events_max: Maximum number of events.
     """
 
-    __slots__ = (
-        "_marks_max",
-        "events",
-        "events_dropped",
-        "is_all_marked",
-        "is_lost",
-        "marks",
-        "overflows",
-    )
-
     def __init__(self, marks_max: int, events_max: int) -> None:
         self._marks_max = marks_max
         self.marks: dict[Ref, int] = {}

@@ -102,20 +102,6 @@ class Observer:
         dirty_set: Pending changes and events.
     """
 
-    __slots__ = (
-        "_begin",
-        "_changed",
-        "_host",
-        "_known",
-        "_open_state",
-        "_packer",
-        "_seen_seq",
-        "agent_id",
-        "dirty_set",
-        "end",
-        "view_seq",
-    )
-
     def __init__(
         self,
         host: Host,
