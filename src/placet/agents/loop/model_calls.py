@@ -184,16 +184,8 @@ def json_of(raw: PlannerOutput) -> Json:
         unread = _unread(whole)
     if unread is None:
         return whole
-    return {
-        "calls": [],
-        "plan": None,
-        "text": "",
-        **_usage_json(raw.usage),
-        "model": str(raw.model)[:_NAME_CHARS_MAX],
-        "response": None,
-        "refused": raw.refused,
-        "unread": unread,
-    }
+    unsaid = {"calls": [], "plan": None, "text": "", "response": None, "unread": unread}
+    return {**whole, **unsaid, "model": str(raw.model)[:_NAME_CHARS_MAX]}
 
 
 def _unread(answer: Json) -> list[str] | None:

@@ -128,7 +128,8 @@ class PlanningLoop:
             except PermissionDeniedError as error:  # the agent was removed, and sees nothing
                 return TurnEnd("refused", RefusalCode.AGENT_UNKNOWN, str(error))
             is_priced = getattr(self._adapter, "is_priced", True)
-            end = over_budget(counters, self._limits, _tokens_of(context), is_priced)
+            tokens = tokens_of(context.text) + tokens_of(context.message)
+            end = over_budget(counters, self._limits, tokens, is_priced)
             if end is not None:
                 return end
             if self._stopped.is_set():  # while the context was built
@@ -137,9 +138,7 @@ class PlanningLoop:
             raw = await self._answer(counters.requests, context)
             if isinstance(raw, PlannerOutput):
                 counters.usage = counters.usage.plus(raw.usage)
-            if (
-                raw is None or self._stopped.is_set()
-            ):  # an answer that arrives with the stop is dropped
+            if raw is None or self._stopped.is_set():  # an answer that comes with the stop is lost
                 break
             if isinstance(raw, TurnEnd):
                 return raw
@@ -336,10 +335,6 @@ def over_budget(
     if 0 < used.cost_usd >= limits.cost_usd_max:
         return TurnEnd("failed", Code.COST_EXHAUSTED, spent_message(used.cost_usd))
     return None
-
-
-def _tokens_of(context: PlannerInput) -> int:
-    return tokens_of(context.text) + tokens_of(context.message)
 
 
 def _end(outcome: OutcomeName, code: Code, result: PlanResult | None = None) -> TurnEnd:

@@ -38,6 +38,7 @@ class Catalogue:
         executors: Kinds of effect that have an executor; None if unknown: only the gate checks it.
 
     Attributes:
+        registry: The world's whole registry, including kinds that are not visible.
         kinds: Visible kinds by name, sorted.
         guides: Texts of the domains that guide a planner, in order of the domains.
         commands: Sentence patterns of the domains that stand for intents of visible kinds.
@@ -54,7 +55,7 @@ class Catalogue:
         executors: Collection[str] | None = None,
     ) -> None:
         registry = domain if isinstance(domain, Registry) else Registry(_listed(domain))
-        self._registry = registry
+        self.registry = registry
         self._executors = executors
         self.kinds: dict[str, Kind] = {
             name: registry.kinds[name]
@@ -98,11 +99,6 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self.kinds)
 
-    @property
-    def registry(self) -> Registry:
-        """The world's whole registry, including kinds that are not visible."""
-        return self._registry
-
     def unsound(self, kind: str, payload: Json) -> Sequence[ErrorDetails]:
         """Return the faults of a payload of a visible kind, as the gate would find them.
 
@@ -123,7 +119,7 @@ class Catalogue:
         """Return the JSON Schema of every visible kind's payload, by name; built once."""
         if self._schemas is None:
             self._schemas = {
-                name: self._registry.payload_validator(name).json_schema() for name in self.kinds
+                name: self.registry.payload_validator(name).json_schema() for name in self.kinds
             }
         return self._schemas
 

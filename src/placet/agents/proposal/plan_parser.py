@@ -27,20 +27,6 @@ from placet.schemas.json_value import (
     to_json_value,
 )
 
-__all__ = [
-    "ASK",
-    "STOP",
-    "VERSION",
-    "Action",
-    "Call",
-    "Issue",
-    "Plan",
-    "Stop",
-    "Vocabulary",
-    "parse",
-    "parse_calls",
-]
-
 ISSUES_MAX: Final = 32
 """Number of issues of one answer; a repair that leaves others gets those next."""
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, Vocabulary, kind_name, wire_name
+from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, Vocabulary, wire_name
 from placet.agents.proposal.legacy import ChatIntent
 from placet.agents.proposal.plan import Issue, Stop, Strict, plan_json
 from placet.agents.proposal.plan_parser import Call, parse, parse_calls
@@ -120,14 +120,3 @@ TALKING: Final = (
     ),
 )
 """The tools that every proposer has besides the kinds."""
-
-__all__ = [
-    "TALKING",
-    "ToolDefinition",
-    "definitions",
-    "error_prompt",
-    "kind_name",
-    "parse_intent",
-    "to_intent",
-    "wire_name",
-]

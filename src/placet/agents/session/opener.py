@@ -107,10 +107,8 @@ async def latest_mode(world: WorldPort, session: str) -> str:
         return MODE
     latest = turn_id(session, row["turns"])
     turns = await world.gateway.entities(TURNS, [latest])
-    mode: str = (
-        turns[latest]["mode"] if latest in turns else MODE
-    )  # an operator may delete the turn
-    return mode
+    # An operator may delete the turn.
+    return str(turns[latest]["mode"]) if latest in turns else MODE
 
 
 def world_of(domain: str | Domain | Sequence[Domain] | None, store: str) -> Orchestrator:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
+from placet.agents.proposal.catalogue import wire_name
 from placet.agents.proposal.plan import Stop
 from placet.agents.proposal.plan_parser import Call
-from placet.agents.proposal.tools import wire_name
 from placet.frontends.offline_adapter import stopped
 from placet.kernel.plugin.domain import Domain
 from placet.schemas.codec import Json, to_json

@@ -6,8 +6,7 @@ Asks a model, offers tool search if there are many kinds, and returns its output
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from time import monotonic
-from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from pydantic_ai.messages import (
     ModelMessage,
@@ -30,6 +29,7 @@ from placet.agents.adapters.llm.model_settings import request_settings
 from placet.agents.adapters.llm.prices import (
     Prices,
     address_of,
+    bare_answer,
     cost_of,
     is_private,
     pricing_of,
@@ -141,13 +141,8 @@ class Llm:
         await self._requests.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._requests.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> None:  # noqa: ANN401  # passed on
+        await self._requests.__aexit__(*error)
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Ask the model, and return its answer; a search of kinds takes a further request.
@@ -190,7 +185,9 @@ class Llm:
             if not is_searching or is_over or unread or not _searches(answer):
                 break
             searches += 1
-            account.append(_found(answer, context))
+            account.append(
+                ModelRequest(parts=[_result(call, context) for call in answer.tool_calls])
+            )
         calls = tuple(map(call_of, answer.tool_calls))
         if is_searching:
             calls = tuple(map(finding.unwrapped, calls))
@@ -209,9 +206,7 @@ class Llm:
 
     def _usage(self, answer: ModelResponse | None, requests: int, request_tokens: int) -> Usage:
         """Return the tokens of an answer: the provider's count, or an estimate without one."""
-        counted = answer or ModelResponse(
-            parts=[], model_name=self._model.model_name, provider_name=self._model.system
-        )
+        counted = answer or bare_answer(self._model, 0, 0)
         used = counted.usage
         is_estimated = not used.input_tokens or not used.output_tokens
         if is_estimated:
@@ -259,13 +254,8 @@ def _searches(answer: ModelResponse) -> bool:
     return any(call.tool_name == finding.FIND for call in answer.tool_calls)
 
 
-def _found(answer: ModelResponse, context: PlannerInput) -> ModelRequest:
-    return ModelRequest(parts=[_result(call, context) for call in answer.tool_calls])
-
-
 def _result(call: ToolCallPart, context: PlannerInput) -> ToolReturnPart:
-    message = _SEARCH_FIRST
     if call.tool_name == finding.FIND:
         matches = finding.found(context.catalogue, call_of(call).arguments)
         return ToolReturnPart(call.tool_name, matches, call.tool_call_id)
-    return ToolReturnPart(call.tool_name, message, call.tool_call_id, outcome="interrupted")
+    return ToolReturnPart(call.tool_name, _SEARCH_FIRST, call.tool_call_id, outcome="interrupted")

@@ -154,11 +154,14 @@ def _ip_address(host: str) -> IPv4Address | IPv6Address | None:
 
 def is_priced(model: Model) -> bool:
     """Return whether pydantic-ai's price list has a model."""
-    one_token = RequestUsage(input_tokens=1, output_tokens=1)
-    answer = ModelResponse(
-        parts=[], usage=one_token, model_name=model.model_name, provider_name=model.system
-    )
-    return cost_of(answer, None) is not None
+    return cost_of(bare_answer(model, 1, 1), None) is not None
+
+
+def bare_answer(model: Model, input_tokens: int, output_tokens: int) -> ModelResponse:
+    """Return an answer of a model without parts, of so many tokens."""
+    usage = RequestUsage(input_tokens=input_tokens, output_tokens=output_tokens)
+    name, provider = model.model_name, model.system
+    return ModelResponse(parts=[], usage=usage, model_name=name, provider_name=provider)
 
 
 def cost_of(answer: ModelResponse, prices: Prices | None) -> Decimal | None:

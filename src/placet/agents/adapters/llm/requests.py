@@ -9,7 +9,6 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from time import monotonic
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 import anyio
@@ -102,14 +101,9 @@ class Requests:
         await self._model.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: Any) -> None:  # noqa: ANN401  # passed on
         with anyio.CancelScope(shield=True):  # a canceled caller closes its connections too
-            await self._model.__aexit__(kind, error, trace)
+            await self._model.__aexit__(*error)
 
     async def send(
         self,
@@ -224,6 +218,5 @@ def _wait_seconds(error: Exception) -> float | None:
     jitter = random.uniform(0.5, 1.5)  # so that callers that failed together do not retry together
     if error.retry_after is None:
         return _WAIT_SECONDS * jitter
-    return error.retry_after + _WAIT_SECONDS * (
-        jitter - 0.5
-    )  # never before the time that the provider named
+    # Never before the time that the provider named.
+    return error.retry_after + _WAIT_SECONDS * (jitter - 0.5)

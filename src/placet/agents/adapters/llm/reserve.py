@@ -14,10 +14,9 @@ from typing import Final
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelResponse, UserPromptPart
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.usage import RequestUsage
 
 from placet.agents.adapters.llm.model_settings import THINKING_TOKENS_MAX, answer_tokens_max
-from placet.agents.adapters.llm.prices import Pricing, cost_of
+from placet.agents.adapters.llm.prices import Pricing, bare_answer, cost_of
 from placet.agents.adapters.llm.responses import account_of
 from placet.agents.proposal.adapter import PlannerInput, PlannerOverBudget, Usage
 from placet.agents.proposal.budget_messages import cost_message, tokens_message
@@ -58,26 +57,13 @@ def reserve(
         raise PlannerOverBudget(tokens_message(request_tokens, needed, left), Code.TOKENS_EXHAUSTED)
     limit = answer_tokens_max(settings, left - request_tokens)
     answer_tokens = THINKING_TOKENS_MAX if limit is None else limit
-    cost = _cost_max(model, pricing, request_tokens, answer_tokens)
+    cost = cost_of(bare_answer(model, request_tokens, answer_tokens), pricing.prices)
     if context.usd_left is not None and cost is not None and used.cost_usd is not None:
         usd_left = context.usd_left - used.cost_usd
         if cost > max(Decimal(0), usd_left):
             message = cost_message(cost, request_tokens, answer_tokens, usd_left)
             raise PlannerOverBudget(message, Code.COST_EXHAUSTED)
     return limit
-
-
-def _cost_max(
-    model: Model, pricing: Pricing, request_tokens: int, answer_tokens: int
-) -> Decimal | None:
-    """Return the most US dollars of a request; None if the price is unknown."""
-    answer = ModelResponse(
-        parts=[],
-        usage=RequestUsage(input_tokens=request_tokens, output_tokens=answer_tokens),
-        model_name=model.model_name,
-        provider_name=model.system,
-    )
-    return cost_of(answer, pricing.prices)
 
 
 def tokens_of_request(messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> int:

@@ -73,8 +73,8 @@ def found(catalogue: Catalogue, arguments: str) -> dict[str, Json]:
     if not isinstance(query, str):
         return {"error": f'call {FIND} with {{"query": "words"}}'}
     words = _WORD.findall(query.lower())
-    scores = [(_score(kind, words), kind.name) for kind in catalogue]
-    fitting = [name for score, name in sorted(scores, key=_best_first) if score]
+    scores = sorted((-_score(kind, words), kind.name) for kind in catalogue)
+    fitting = [name for score, name in scores if score]
     if not fitting:
         return {"kinds": [], "more": 0, "names": catalogue.kind_names()}
     schemas = catalogue.tool_schemas()
@@ -116,7 +116,3 @@ def _score(kind: Kind, words: list[str]) -> int:
         4 * (word in named) + 2 * any(word in name for name in named) + (word in described)
         for word in words
     )
-
-
-def _best_first(scored: tuple[int, str]) -> tuple[int, str]:
-    return -scored[0], scored[1]
