@@ -171,7 +171,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 def problem_handlers() -> dict[type[Exception], Handler]:
     """Return the handlers of exceptions: every error is answered by a problem document."""
     return {
-        problems.Problem: problems.on_problem,
+        problems.Problem: problems.on_placet_error,
         PlacetError: problems.on_placet_error,
         HTTPException: problems.on_http_error,
         Exception: problems.on_fault,

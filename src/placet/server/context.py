@@ -113,9 +113,7 @@ class CallerContext:
             Problem: There is no valid token, or it is an agent's.
         """
         if not self.principal(connection).is_operator:
-            raise Problem(
-                "forbidden", "this needs the operator's token; an agent's token may not do it"
-            )
+            raise Problem("forbidden", _LESSER_ROLE[Role.OPERATOR])
 
     async def body(self, request: Request) -> bytes:
         """Return the bytes of a JSON body, bounded by the server's limits.

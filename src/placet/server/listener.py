@@ -248,7 +248,7 @@ async def serve_until_signal(
             shutdown.handle_signals_for(server)
             on_started()
 
-    connections_max = share_open_files(serve.limits, worlds_max).connections_max
+    connections_max = share_open_files(serve.limits, worlds_max)[0]
     limits = replace(serve.limits, connections_max=connections_max)
     config = uvicorn.Config(
         _GivenUp(app),

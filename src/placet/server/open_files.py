@@ -6,7 +6,7 @@ So the number of connections and of worlds in files is bounded by the files that
 
 import errno
 import os
-from typing import Final, NamedTuple
+from typing import Final
 
 from placet.schemas.limits import HttpLimits
 
@@ -19,19 +19,7 @@ _OTHER_FILES: Final = 128
 """Files of the process besides: the configured world, forks, pipes to processes, libraries."""
 
 
-class OpenFiles(NamedTuple):
-    """The shares of the open files of the process.
-
-    Attributes:
-        connections_max: Number of connections that may be open.
-        worlds_max: Number of worlds in files that may be open beside the configured world.
-    """
-
-    connections_max: int
-    worlds_max: int
-
-
-def share_open_files(limits: HttpLimits, worlds_max: int = 0) -> OpenFiles:
+def share_open_files(limits: HttpLimits, worlds_max: int = 0) -> tuple[int, int]:
     """Allow the process as many files as it needs, or lower the bounds to the files that it has.
 
     Worlds have at most half of the files, and connections the rest.
@@ -39,12 +27,15 @@ def share_open_files(limits: HttpLimits, worlds_max: int = 0) -> OpenFiles:
     Args:
         limits: Bounds of the server.
         worlds_max: Number of worlds in files that the server may open beside the configured world.
+
+    Returns:
+        Number of connections that may be open, and of worlds in files beside the configured one.
     """
     wanted = limits.connections_max + worlds_max * FILES_PER_WORLD + _OTHER_FILES
     files = _allow(wanted) - _OTHER_FILES
     worlds_max = max(min(worlds_max, files // 2 // FILES_PER_WORLD), 0)
     connections_max = max(files - worlds_max * FILES_PER_WORLD, 1)
-    return OpenFiles(min(limits.connections_max, connections_max), worlds_max)
+    return min(limits.connections_max, connections_max), worlds_max
 
 
 def why_no_file() -> str | None:

@@ -8,7 +8,7 @@ has the name of its source.
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from shlex import quote
@@ -137,9 +137,10 @@ class ServerSettings:
     def values(self) -> Iterator[tuple[str, Json]]:
         """Yield every key and its value, in the order of the file."""
         yield "domain", self.domain
-        for section, keys in _KEYS_OF.items():
-            part = _part(self, section)
-            for name in keys:
+        world, serve = self.world, self.serve
+        parts = (world, world.limits, serve, serve.limits, serve.model)  # as in `_MODELS`
+        for (section, hints), part in zip(_HINTS.items(), parts, strict=True):
+            for name in hints:
                 yield section + name, getattr(part, name)
         yield "settings", dict(self.settings)
 
@@ -156,17 +157,10 @@ _MODELS: Final[dict[str, type[Any]]] = {
 }
 
 
-def _hints(model: type[Any]) -> dict[str, Any]:
-    hints = get_type_hints(model)
-    return {
-        attribute.name: hints[attribute.name]
-        for attribute in fields(model)
-        if attribute.name not in _LEFT_OUT
-    }
-
-
-_HINTS: Final = {section: _hints(model) for section, model in _MODELS.items()}
-_KEYS_OF: Final = {section: list(hints) for section, hints in _HINTS.items()}
+_HINTS: Final = {
+    section: {name: of for name, of in get_type_hints(model).items() if name not in _LEFT_OUT}
+    for section, model in _MODELS.items()
+}
 _TYPE_OF: Final[Mapping[str, Any]] = {
     "domain": str,
     "settings": dict,
@@ -342,16 +336,12 @@ def _checked(given: Mapping[str, Given], recorded: RecordedWorld | None) -> Serv
         _require_same_world(given, recorded)
         settings = {**recorded.settings, **settings}
         sources = {**_recorded_sources(recorded), **sources}
+    serve = _make(given, "serve.", limits=_make(given, "serve.limits."), model=_make(given, MODEL))
     return ServerSettings(
         domain=domain or ("world" if recorded is None else recorded.main_domain),
         settings=settings,
         world=world,
-        serve=_make(
-            given,
-            "serve.",
-            limits=_make(given, "serve.limits."),
-            model=_make(given, MODEL),
-        ),
+        serve=serve,
         sources=sources,
         recorded=recorded,
     )
@@ -440,12 +430,3 @@ def _plain(given: Mapping[str, Given], key: str, of: type) -> Any:  # noqa: ANN4
         wanted = "a table" if of is dict else "a string"
         raise SettingsError(f"{source}: {key} must be {wanted}, got {value!r}")
     return value
-
-
-def _part(settings: ServerSettings, section: str) -> object:
-    if section == MODEL:
-        return settings.serve.model
-    part: object = settings.serve if section.startswith("serve.") else settings.world
-    if not section.endswith("limits."):
-        return part
-    return settings.serve.limits if section.startswith("serve.") else settings.world.limits

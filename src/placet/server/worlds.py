@@ -180,7 +180,7 @@ class Worlds:
         limits = self._config.limits
         if not self.in_files_max:
             return limits.worlds_max
-        return min(limits.worlds_max, share_open_files(limits, self.in_files_max).worlds_max + 1)
+        return min(limits.worlds_max, share_open_files(limits, self.in_files_max)[1] + 1)
 
     @property
     def room(self) -> int:

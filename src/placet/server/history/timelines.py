@@ -235,14 +235,10 @@ class Timelines:
                     del self._owners[name]
 
     def _check_count(self, caller: str) -> None:
-        owners = list(self._owners.values())
+        owners, own_max = list(self._owners.values()), self._limits.forks_per_token_max
         for count_of, count_max, whose in (
             (len(owners), self._limits.forks_max, "one server plays"),
-            (
-                owners.count(caller),
-                self._limits.forks_per_token_max,
-                f"the tokens of {caller!r} have",
-            ),
+            (owners.count(caller), own_max, f"the tokens of {caller!r} have"),
         ):
             if count_of >= count_max:
                 raise Problem(

@@ -151,10 +151,7 @@ class BoundedConnection(HttpToolsProtocol):
         of_address[self._address] -= 1
         if not of_address[self._address]:
             del of_address[self._address]
-        if self._websocket is None:
-            super().connection_lost(exc)
-        else:
-            self._websocket.connection_lost(exc)
+        self._receiver.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Buffer the received bytes, and parse a part of them."""
@@ -167,27 +164,23 @@ class BoundedConnection(HttpToolsProtocol):
 
     def eof_received(self) -> None:
         """Handle the end of the client's data."""
-        if self._websocket is None:
-            super().eof_received()
-        else:
-            self._websocket.eof_received()
+        self._receiver.eof_received()
 
     def pause_writing(self) -> None:
         """Start the timeout of a client that does not read the response."""
         self._wait_for_writing()
-        if self._websocket is None:
-            super().pause_writing()
-        else:
-            self._websocket.pause_writing()
+        self._receiver.pause_writing()
 
     def resume_writing(self) -> None:
         """Stop the timeout of a client that does not read, unless the connection is closing."""
         if not self.transport.is_closing():
             self._stop_waiting_for_writing()
-        if self._websocket is None:
-            super().resume_writing()
-        else:
-            self._websocket.resume_writing()
+        self._receiver.resume_writing()
+
+    @property
+    def _receiver(self) -> Any:  # noqa: ANN401  # a protocol of uvicorn, or `super()`
+        """The server's protocol that a callback is for: that of a stream, or that of HTTP."""
+        return self._websocket or super()
 
     # Callbacks of the server's flow control.
 
@@ -323,7 +316,9 @@ class BoundedConnection(HttpToolsProtocol):
         self._at = end
         self._head_bytes += len(part)
         if is_in_head and self._head_bytes > self._limits.head_bytes_max:
-            self._refuse(_head_too_large(self._limits.head_bytes_max))
+            most = self._limits.head_bytes_max
+            detail = f"the request line and headers are larger than {most} bytes"
+            self._refuse(Problem("head_too_large", detail))
             return budget
         if not is_in_head:
             self._body_bytes_left = max(self._body_bytes_left - len(part), 0)
@@ -442,12 +437,6 @@ class BoundedConnection(HttpToolsProtocol):
 
 def _is_established(websocket: WebSocketsSansIOProtocol) -> bool:
     return websocket.handshake_complete and not websocket.close_sent
-
-
-def _head_too_large(bytes_max: int) -> Problem:
-    return Problem(
-        "head_too_large", f"the request line and headers are larger than {bytes_max} bytes"
-    )
 
 
 def _bytes_of(problem: Problem) -> bytes:

@@ -148,19 +148,10 @@ def problem_of(error: PlacetError) -> Problem:
     return Problem("internal", "the request could not be carried out; the server's log says why")
 
 
-async def on_problem(request: Request, error: Exception) -> Response:
-    """Return the response to a `Problem` (an exception handler of Starlette)."""
-    assert isinstance(error, Problem), "registered for problems"
-    return _response_to(request, error)
-
-
 async def on_placet_error(request: Request, error: Exception) -> Response:
-    """Return the response to an exception of a world (an exception handler of Starlette)."""
-    assert isinstance(error, PlacetError), "registered for errors of placet"
-    return _response_to(request, problem_of(error))
-
-
-def _response_to(request: Request, problem: Problem) -> Response:
+    """Return the response to a `Problem`, or to an exception of a world (a Starlette handler)."""
+    assert isinstance(error, Problem | PlacetError), "registered for errors of placet"
+    problem = error if isinstance(error, Problem) else problem_of(error)
     is_operator = problem.operator_detail and request.app.state.context.is_operator(request)
     return problem.response(is_operator=bool(is_operator))
 

@@ -192,8 +192,9 @@ class _Endpoint:
         if operation.query is not None:
             given["query"] = read_query(scope["query_string"], operation.query)
         elif scope["query_string"]:
-            read_query(scope["query_string"], _NoParameters)
-        caller = _reader(request) if operation.is_read else None
+            read_query(scope["query_string"], Fields)  # which has none
+        # The name to which the read is charged; None without a known token.
+        caller = request.app.state.context.caller(request) if operation.is_read else None
         if caller is None:
             response = _response(await operation.function(request=request, **given), operation)
             await response(scope, receive, send)
@@ -216,12 +217,6 @@ def _response(answer: Json, operation: Operation) -> Response:
     return json_response(answer, operation.status)
 
 
-def _reader(request: Request) -> str | None:
-    """Return the name to which a read is charged; None without a known token."""
-    name: str | None = request.app.state.context.caller(request)
-    return name
-
-
 async def _send_in_parts(response: Response, send: Send) -> None:
     """Send a response so that the server waits for its client between two parts of the body."""
     status, headers, body = response.status_code, response.raw_headers, response.body
@@ -231,7 +226,3 @@ async def _send_in_parts(response: Response, send: Send) -> None:
         await send({"type": "http.response.body", "body": part, "more_body": is_more})
     if not body:
         await send({"type": "http.response.body", "body": b""})
-
-
-class _NoParameters(Fields, frozen=True):
-    """The query of an operation that has none."""

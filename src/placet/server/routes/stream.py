@@ -105,10 +105,9 @@ async def stream(socket: WebSocket) -> None:
         offered = socket.scope.get("subprotocols", [])
         await socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
         connection = _Stream(context, orchestrator, socket, sight, token)
-        is_observing = query.observe
         await connection.run(
             connection.observe(latency)
-            if is_observing
+            if query.observe
             else connection.follow(query.since, query.from_record)
         )
     finally:
@@ -202,9 +201,8 @@ class _Stream:
                 await self._take_turn()
                 self._context.reads.charge(self._token.submitter, size=len(observation.encoded))
                 await self._send(observation.encoded.decode())
-        await self._world.gateway.is_registered(
-            self._sight.agent_id
-        )  # raises where the world has ended
+        # Raises where the world has ended.
+        await self._world.gateway.is_registered(self._sight.agent_id)
         raise AgentError(f"there is no agent {self._sight.agent_id!r} any more")
 
     async def follow(self, since: int | None, from_record: int | None) -> None:
@@ -222,7 +220,9 @@ class _Stream:
                 async for page in pages:
                     if self._is_behind(page[0].seq):
                         break
-                    await self._send_page(page, log)
+                    await self._take_turn()
+                    for text in await self._texts_of(page, log):
+                        await self._send(text)
                 else:
                     return
             record = await self._send_snapshot()
@@ -240,11 +240,6 @@ class _Stream:
         if from_record is not None:
             return not start.record <= from_record <= records
         return since is None or not start.seq <= since <= seq or self._is_behind(since)
-
-    async def _send_page(self, page: Sequence[Event], log: _OpenLog) -> None:
-        await self._take_turn()
-        for text in await self._texts_of(page, log):
-            await self._send(text)
 
     async def _texts_of(self, page: Sequence[Event], log: _OpenLog) -> Sequence[str]:
         """Return the messages of a page, as this stream's viewer sees them now."""
@@ -280,14 +275,7 @@ class _Stream:
         """
         await self._context.reads.until_allowed(self._token.submitter)
         await self._context.streams.turns.take()
-        self._check_role()
-
-    def _check_role(self) -> None:
-        """Raise if the token has lost the world since the stream began: access may change.
-
-        Raises:
-            _AccessLost: It may not read the world any more.
-        """
+        # The token may have lost the world since the stream began.
         if self._context.role_in(self._token, self._world.config.world) is None:
             raise _AccessLost
 
