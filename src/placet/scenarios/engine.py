@@ -119,7 +119,19 @@ def _run(
     is_stopped: Callable[[], bool],
 ) -> RunReport:
     if reason_for_actors(setup) is None:
-        return _run_by_kernel(setup, on_open, on_tick, is_stopped)
+        with closing(KernelRunner(setup, is_stopped)) as by_kernel, _rule_errors(by_kernel):
+
+            def change_now(agent_id: str, change: str) -> None:
+                by_kernel.world.kernel.change_agent(agent_id, change)
+                by_kernel.world.flush()
+
+            on_open(OpenRun(by_kernel.report, lambda: by_kernel.world.kernel.state, change_now))
+            while by_kernel.report.ticks < setup.scenario.ticks and not is_stopped():
+                by_kernel.tick()
+                on_tick(by_kernel.report.ticks)
+            report = by_kernel.result()
+            report.is_stopped = report.ticks < setup.scenario.ticks
+            return report
 
     def opened(world: Orchestrator) -> None:
         def change_agent(agent_id: str, change: str) -> None:
@@ -133,27 +145,6 @@ def _run(
     runner = ScenarioRunner(setup, on_open=opened, on_tick=on_tick, is_stopped=is_stopped)
     with _rule_errors(runner):
         return asyncio.run(runner.run())
-
-
-def _run_by_kernel(
-    setup: RunSetup,
-    on_open: Callable[[OpenRun], None],
-    on_tick: Callable[[int], None],
-    is_stopped: Callable[[], bool],
-) -> RunReport:
-    with closing(KernelRunner(setup, is_stopped)) as runner, _rule_errors(runner):
-
-        def change_agent(agent_id: str, change: str) -> None:
-            runner.world.kernel.change_agent(agent_id, change)
-            runner.world.flush()
-
-        on_open(OpenRun(runner.report, lambda: runner.world.kernel.state, change_agent))
-        while runner.report.ticks < setup.scenario.ticks and not is_stopped():
-            runner.tick()
-            on_tick(runner.report.ticks)
-        report = runner.result()
-        report.is_stopped = report.ticks < setup.scenario.ticks
-        return report
 
 
 @contextmanager

@@ -17,12 +17,19 @@ def rows_of(samples: Any) -> Iterable[Mapping[str, Json]]:  # noqa: ANN401  # of
         TypeError: `samples` is none of these.
     """
     if hasattr(samples, "to_dicts"):  # polars
-        return _mappings(samples.to_dicts())
-    if hasattr(samples, "to_pylist"):  # Arrow
-        return _mappings(samples.to_pylist())
-    if hasattr(samples, "to_dict"):  # pandas
-        return _mappings(samples.to_dict("records"))
-    return _mappings(samples)
+        samples = samples.to_dicts()
+    elif hasattr(samples, "to_pylist"):  # Arrow
+        samples = samples.to_pylist()
+    elif hasattr(samples, "to_dict"):  # pandas
+        samples = samples.to_dict("records")
+    is_listed = isinstance(samples, Iterable) and not isinstance(samples, Mapping)
+    listed = list(samples) if is_listed else None
+    if listed is None or not all(isinstance(row, Mapping) for row in listed):
+        raise TypeError(
+            "expected a data frame of pandas or polars, an Arrow table, or a list of mappings from "
+            f"dotted keys to values, got {type(samples).__name__}"
+        )
+    return listed
 
 
 def axis_values(source: str, key: str, values: Iterable[Json]) -> Sequence[Json]:
@@ -36,16 +43,6 @@ def axis_values(source: str, key: str, values: Iterable[Json]) -> Sequence[Json]
     listed = list(values)
     if not listed:
         raise ScenarioError(source, key, "expected at least one value, got none")
-    return listed
-
-
-def _mappings(rows: Any) -> Sequence[Mapping[str, Json]]:  # noqa: ANN401  # checked here
-    listed = list(rows) if isinstance(rows, Iterable) and not isinstance(rows, Mapping) else None
-    if listed is None or not all(isinstance(row, Mapping) for row in listed):
-        raise TypeError(
-            "expected a data frame of pandas or polars, an Arrow table, or a list of mappings from "
-            f"dotted keys to values, got {type(rows).__name__}"
-        )
     return listed
 
 

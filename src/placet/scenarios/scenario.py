@@ -147,10 +147,23 @@ class Scenario:
         """
         start = base if base is None or isinstance(base, Scenario) else cls.load(base)
         loaded: dict[str, Scenario] = {}
-        return [
-            _scenario_of_row(number, dict(row), start, loaded)
-            for number, row in enumerate(rows_of(samples))
-        ]
+        scenarios = []
+        for number, row in enumerate(rows_of(samples)):
+            values, base_of_row = dict(row), start
+            name = values.pop(SCENARIO_COLUMN, None)
+            if name is not None:
+                if str(name) not in loaded:
+                    loaded[str(name)] = cls.load(str(name))
+                base_of_row = loaded[str(name)]
+            if base_of_row is None:
+                problem = (
+                    f"expected a column {SCENARIO_COLUMN!r}, or a scenario to start from: "
+                    'from_dataframe(samples, base="town"); the row has '
+                    f"{', '.join(map(str, values)) or 'no columns'}"
+                )
+                raise ScenarioError(f"row {number} of the data frame", "", problem)
+            scenarios.append(base_of_row.with_values(values))
+        return scenarios
 
     def with_values(
         self, values: Mapping[str, Json] | None = None, /, **settings: Json
@@ -258,28 +271,6 @@ class Scenario:
         ]
 
 
-def _scenario_of_row(
-    number: int,
-    values: dict[str, Json],
-    base: Scenario | None,
-    loaded: dict[str, Scenario],
-) -> Scenario:
-    """Return the scenario of a row of values; `loaded` keeps the scenarios that rows name."""
-    name = values.pop(SCENARIO_COLUMN, None)
-    if name is not None:
-        if str(name) not in loaded:
-            loaded[str(name)] = Scenario.load(str(name))
-        return loaded[str(name)].with_values(values)
-    if base is None:
-        problem = (
-            f"expected a column {SCENARIO_COLUMN!r}, or a scenario to start from: "
-            'from_dataframe(samples, base="town"); the row has '
-            f"{', '.join(map(str, values)) or 'no columns'}"
-        )
-        raise ScenarioError(f"row {number} of the data frame", "", problem)
-    return base.with_values(values)
-
-
 def _keys() -> tuple[str, ...]:
     """Return the keys of a scenario."""
     return tuple(each.name for each in fields(Scenario))
@@ -320,7 +311,9 @@ def build_scenario(source: str, raw: Mapping[str, Json]) -> Scenario:
     try:
         built = _scenario().validate_python(without_numpy(dict(raw)))
     except ValidationError as error:
-        raise _scenario_error(source, min(error.errors(), key=_is_no_typo)) from None
+        # Unknown keys first, because a misspelled key also makes another key missing.
+        first = min(error.errors(), key=lambda detail: detail["type"] not in _UNKNOWN)
+        raise _scenario_error(source, first) from None
     _require_once(source, built)
     return _checked(source, built)
 
@@ -379,11 +372,6 @@ def _collect_leaves(table: Mapping[str, Json], prefix: str, leaves: dict[str, Js
             _collect_leaves(value, f"{prefix}{key}.", leaves)
         else:
             leaves[prefix + key] = value
-
-
-def _is_no_typo(detail: ErrorDetails) -> bool:
-    """Sort key: unknown keys first, because a misspelled key also makes another key missing."""
-    return detail["type"] not in _UNKNOWN
 
 
 def _scenario_error(source: str, detail: ErrorDetails) -> ScenarioError:

@@ -298,9 +298,10 @@ def _setup_of_scenario(
     changed_scenario = replace(scenario, **changed)
     setup = prepare(changed_scenario, store=store)
     recorded = setup.recorded
-    if recorded is not None and not _is_same_run(
-        was := from_text(store, recorded), changed_scenario
-    ):
+    if recorded is None:
+        return setup
+    was = from_text(store, recorded)
+    if replace(was, on_rule_error=changed_scenario.on_rule_error) != changed_scenario:
         differing = "; ".join(differences_of_scenario(was, changed_scenario))
         problem = (
             f"the store {store} holds a run of another scenario, or of other settings: "
@@ -338,11 +339,6 @@ def _continued(setup: RunSetup, *, anyway: bool) -> RunSetup:
     if was != now and not differing:
         differing = [f"the version of domain {setup.domain.name!r} is {now!r}, in the log {was!r}"]
     return replace(setup, notes=tuple(f"the log is continued: {one}" for one in differing))
-
-
-def _is_same_run(recorded: Scenario, given: Scenario) -> bool:
-    """Return whether a scenario continues a run; `on_rule_error` may differ."""
-    return replace(recorded, on_rule_error=given.on_rule_error) == given
 
 
 def _setup_of_domain(

@@ -76,22 +76,12 @@ def _joined(
             if field.name in known:
                 cells = converted(cells, known[field.name].name)
             arrays.setdefault(field.name, []).extend(cells.chunks)
-    return _table_of(arrays, parts, key_types, known)
-
-
-def _table_of(
-    arrays: "Mapping[str, list[pa.Array]]",
-    parts: "Sequence[tuple[Mapping[str, Json], pa.Table]]",
-    key_types: Mapping[str, str],
-    known: Mapping[str, ColumnType],
-) -> "pa.Table":
-    keys = [Column(key, type_name, "Of the run.") for key, type_name in key_types.items()]
-    own = TableSchema(keys, {}, {}).arrow()
-    fields = list(own)
+    own = [Column(key, type_name, "Of the run.") for key, type_name in key_types.items()]
+    fields = list(TableSchema(own, {}, {}).arrow())
     for field in parts[0][1].schema if parts else ():
         if field.name in known:
-            column = Column(field.name, known[field.name].name, "Collected.")
-            fields.append(next(iter(TableSchema([column], {}, {}).arrow())))
+            collected = Column(field.name, known[field.name].name, "Collected.")
+            fields.append(next(iter(TableSchema([collected], {}, {}).arrow())))
         else:
             fields.append(field)
     columns = [pyarrow().chunked_array(arrays[field.name], field.type) for field in fields]

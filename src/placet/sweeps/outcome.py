@@ -41,7 +41,8 @@ def find_outcome(spec: str) -> Outcome:
         near = [
             key
             for key, value in vars(module).items()
-            if _is_own(value, module_name) and not key.startswith("_")
+            if callable(value) and not isinstance(value, type) and not key.startswith("_")
+            if getattr(value, "__module__", "") == module_name
         ]
         raise LabError(
             f"the module {module_name!r} has no function {name!r}; {did_you_mean(name, near)}"
@@ -124,8 +125,3 @@ def decided(outcome: Outcome, state: Mapping[str, Mapping[str, Mapping[str, Json
     if type(answer).__name__ not in {"bool", "bool_"}:  # those of numpy are no subclass of bool
         raise LabError(f"the outcome function {name} returned {answer!r}, expected True or False")
     return bool(answer)
-
-
-def _is_own(value: object, module_name: str) -> bool:
-    is_function = callable(value) and not isinstance(value, type)
-    return is_function and getattr(value, "__module__", "") == module_name

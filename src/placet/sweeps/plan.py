@@ -117,7 +117,10 @@ def plan_sweep(
                 "column of that name already, of the run: rename it in [collect.world]; a field "
                 f"of the agents is named with its collection, as world.agents/{column}"
             )
-        planned.append(PlannedScenario(scenario, text, _digest_of(scenario, text), code))
+        try:
+            planned.append(PlannedScenario(scenario, text, scenario_digest(text), code))
+        except DocumentError as error:
+            raise LabError(f"the scenario {scenario.name} fits into no study: {error}") from None
         _require_bounded(len(planned) * (1 if chosen is None else len(chosen)))
     _require_own_seeds_used(planned, is_chosen=chosen is not None)
     if not planned:
@@ -151,13 +154,6 @@ def scenario_digest(text: str) -> str:
     for key in ("name", "title", "seed"):
         raw.pop(key, None)
     return sha256(json.dumps(raw, separators=(",", ":")).encode()).hexdigest()[:16]
-
-
-def _digest_of(scenario: Scenario, text: str) -> str:
-    try:
-        return scenario_digest(text)
-    except DocumentError as error:
-        raise LabError(f"the scenario {scenario.name} fits into no study: {error}") from None
 
 
 def scenario_of(text: str, seed: int) -> Scenario:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -166,12 +167,9 @@ class Results(Sequence[Row]):
         Raises:
             LabError: pyarrow is not installed.
         """
-        try:
-            import pyarrow  # noqa: PLC0415  # an extra
-        except ImportError:
-            raise LabError("Arrow tables need pyarrow: pip install 'placet[lab]'") from None
-        columns = {name: _one_type([row[name] for row in self.rows]) for name in self.columns}
-        return pyarrow.table(columns)
+        library = _library("pyarrow", "Arrow tables need pyarrow: pip install 'placet[lab]'")
+        table: pyarrow.Table = library.table(self._typed_columns())
+        return table
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return a pandas data frame.
@@ -179,11 +177,9 @@ class Results(Sequence[Row]):
         Raises:
             LabError: pandas is not installed.
         """
-        try:
-            import pandas  # noqa: PLC0415  # the user's library
-        except ImportError:
-            raise LabError("pandas is not installed: pip install pandas") from None
-        return pandas.DataFrame(self.rows, columns=self.columns)
+        library = _library("pandas", "pandas is not installed: pip install pandas")
+        frame: pandas.DataFrame = library.DataFrame(self.rows, columns=self.columns)
+        return frame
 
     def to_polars(self) -> "polars.DataFrame":
         """Return a polars data frame.
@@ -191,12 +187,9 @@ class Results(Sequence[Row]):
         Raises:
             LabError: polars is not installed.
         """
-        try:
-            import polars  # noqa: PLC0415  # the user's library
-        except ImportError:
-            raise LabError("polars is not installed: pip install polars") from None
-        columns = {name: _one_type([row[name] for row in self.rows]) for name in self.columns}
-        return polars.DataFrame(columns)
+        library = _library("polars", "polars is not installed: pip install polars")
+        frame: polars.DataFrame = library.DataFrame(self._typed_columns())
+        return frame
 
     def write(self, path: str | Path, *, defuses_formulas: bool = False) -> Path:
         """Write the rows to a file, by its ending: .csv, .jsonl, .parquet or .arrow.
@@ -268,11 +261,20 @@ class Results(Sequence[Row]):
         failed = f", {len(self.failed)} failed" if self.failed else ""
         return f"{len(self)} run{'' if len(self) == 1 else 's'}{failed}"
 
+    def _typed_columns(self) -> dict[str, list[Json]]:
+        return {name: _one_type([row[name] for row in self.rows]) for name in self.columns}
+
     def _as_csv(self, shown: Callable[[str], str]) -> str:
         """Return the rows as CSV, as `placet.tables.files.CsvFile` writes it."""
-        columns = [_one_type([row[name] for row in self.rows]) for name in self.columns]
-        lines = [self.columns, *zip(*columns, strict=True)]
+        lines = [self.columns, *zip(*self._typed_columns().values(), strict=True)]
         return "".join(",".join(_csv_cell(cell, shown) for cell in line) + "\n" for line in lines)
+
+
+def _library(name: str, advice: str) -> Any:  # noqa: ANN401  # an extra, or the user's
+    try:
+        return import_module(name)
+    except ImportError:
+        raise LabError(advice) from None
 
 
 def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[str] = ()) -> Results:

@@ -1,7 +1,6 @@
 """`run_scenarios`: runs every scenario under every seed, and returns a row for each run."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from multiprocessing import current_process
@@ -14,7 +13,6 @@ from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SWEEP_TIMEOUT_S_MAX
 from placet.schemas.name_suggestions import did_you_mean
 from placet.sweeps.errors import LabError
-from placet.sweeps.formats import Row
 from placet.sweeps.loop import OnProgress, SweepLoop
 from placet.sweeps.outcome import Outcome, spec_of, specs_here
 from placet.sweeps.plan import SweepPlan, plan_sweep
@@ -219,7 +217,14 @@ def tasks_of(
 ) -> list[RunTask]:
     """Return the runs to execute: those without a row, or to retry, those whose row is an error."""
     place = (str(study.folder.absolute()), study.identity, study.session)
-    failed_of_other_code = _failed_with_any_code(study) if retry else set()
+    failed_with_any_code = _failed_with_any_code(study) if retry else set()
+
+    def is_due(key: str, run: tuple[str, int]) -> bool:
+        row = study.rows.get(key)
+        if row is None:
+            return not retry or run in failed_with_any_code
+        return retry and row["error"] is not None
+
     return [
         RunTask(
             key=key,
@@ -234,19 +239,8 @@ def tasks_of(
             timeout_s=None if is_apart else timeout_s,
         )
         for key, (planned, seed) in plan.runs().items()
-        if (
-            _has_failed(study.rows.get(key), failed_of_other_code, (planned.digest, seed))
-            if retry
-            else key not in study.rows
-        )
+        if is_due(key, (planned.digest, seed))
     ]
-
-
-def _has_failed(
-    row: Row | None, of_other_code: AbstractSet[tuple[str, int]], run: tuple[str, int]
-) -> bool:
-    """Return whether a run failed: with this code if it has a row, else with another."""
-    return run in of_other_code if row is None else row["error"] is not None
 
 
 def _failed_with_any_code(study: Study) -> set[tuple[str, int]]:

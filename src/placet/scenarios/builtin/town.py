@@ -76,6 +76,13 @@ class _Resident:
         entities = view.state.get(collection)
         return None if entities is None else entities.get(entity)
 
+    def _interact(self, target_id: Json, interaction_type: str, **data: Json) -> Intent:
+        intent = self._intent(
+            "Interact", target_id=target_id, interaction_type=interaction_type, **data
+        )
+        intent["priority"] = TRADE_PRIORITY
+        return intent
+
     def _walk(self, here: Point, goal: Point) -> Iterator[Intent]:
         if here != goal:
             yield self._intent("Move", to=list(_towards(here, goal, self._step)))
@@ -126,9 +133,7 @@ class Townsfolk(_Resident):
                 continue
             if _distance(here, wanted["position"]) > self._reach:
                 return self._walk(here, wanted["position"])
-            return [
-                _urgent(self._intent("Interact", target_id=object_id, interaction_type="pickup"))
-            ]
+            return [self._interact(object_id, "pickup")]
         return self._walk(here, self._home)
 
     def _wanted(self, tick: int) -> list[str]:
@@ -155,18 +160,11 @@ class Townsfolk(_Resident):
         if buyer is None:
             if here != self._home:
                 return self._walk(here, self._home)
-            return [_urgent(self._intent("Interact", target_id=object_id, interaction_type="drop"))]
+            return [self._interact(object_id, "drop")]
         if _distance(here, buyer["position"]) > self._reach:
             return self._walk(here, buyer["position"])
         return [
-            _urgent(
-                self._intent(
-                    "Interact",
-                    target_id=buyer_id,
-                    interaction_type="give",
-                    data={"object_id": object_id},
-                )
-            ),
+            self._interact(buyer_id, "give", data={"object_id": object_id}),
             self._intent(
                 "Speak", text=f"here is {object_id}", channel="private", target_id=buyer_id
             ),
@@ -207,8 +205,7 @@ class Merchant(_Resident):
         if me is None:
             return []
         if me["inventory"]:
-            ware = me["inventory"][0]
-            return [_urgent(self._intent("Interact", target_id=ware, interaction_type="drop"))]
+            return [self._interact(me["inventory"][0], "drop")]
         if self._chance(self._tick(view), "praises") < self._options["talkative"]:
             return [self._intent("Speak", text="fresh wares, come and look")]
         return []
@@ -254,11 +251,6 @@ class Crier(_Resident):
         goal = self._home if entity is None else entity["position"]
         cry = self._intent("Speak", text=f"hear the news of moment {tick}")
         return [cry, *self._walk(me["position"], goal)]
-
-
-def _urgent(intent: Intent) -> Intent:
-    intent["priority"] = TRADE_PRIORITY
-    return intent
 
 
 def _member(cohorts: Iterable[tuple[str, int]], index: int) -> str:

@@ -72,6 +72,9 @@ class RayExecutor(Executor):
         slots: Number of processors to use; None is all that the cluster has, also later ones.
         calls_max: Largest number of calls of a group; None is 64.
         on_notice: Called with a message when no group gets a slot for a minute.
+
+    Attributes:
+        slots: Number of processors that are used now.
     """
 
     def __init__(
@@ -93,16 +96,11 @@ class RayExecutor(Executor):
         self._changed = Condition()
         self._ends: BaseException | None = None
         self._mean_s = 0.0
-        self._slots, self._counted_at = slots or 0, float("-inf")
+        self.slots, self._counted_at = slots or 0, float("-inf")
         self._idle_since = time.monotonic()
         self._count_slots()
         self._thread = Thread(target=self._serve, name="placet-ray", daemon=True)
         self._thread.start()
-
-    @property
-    def slots(self) -> int:
-        """Number of processors that are used now."""
-        return self._slots
 
     def submit(  # type: ignore[override]  # a sweep calls with positions
         self, function: Callable[..., Any], /, *args: object
@@ -152,13 +150,13 @@ class RayExecutor(Executor):
     def _count_slots(self) -> None:
         """Count the slots of the cluster now and then: machines come and go."""
         if self._slots_fixed is None and time.monotonic() - self._counted_at > _COUNT_SLOTS_S:
-            self._slots = int(ray.cluster_resources().get("CPU", 0))
+            self.slots = int(ray.cluster_resources().get("CPU", 0))
             self._counted_at = time.monotonic()
 
     def _send(self) -> None:
         """Send groups while there is room for them."""
         self._count_slots()
-        room = max(1, self._slots * (1 + _WAITING_GROUPS))
+        room = max(1, self.slots * (1 + _WAITING_GROUPS))
         with self._changed:
             while self._queue and len(self._groups) < room:
                 calls: list[tuple[Future[Any], bytes]] = []
@@ -276,7 +274,7 @@ class RayExecutor(Executor):
             self._idle_since = now
             self._on_notice(
                 f"no node of Ray had a free slot for {_NOTICE_S:g} s; {len(self._queue)} runs and "
-                f"{len(self._groups)} groups wait for {self._slots} slots"
+                f"{len(self._groups)} groups wait for {self.slots} slots"
             )
 
 
