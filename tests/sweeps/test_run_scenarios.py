@@ -257,7 +257,7 @@ def test_a_full_disk_ends_the_sweep_and_keeps_the_finished_rows(tmp_path, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr("placet.sweeps.study.os.write", write_until_full)
-        with pytest.raises(LabError, match=r"No space left on device.*is kept.*same command"):
+        with pytest.raises(LabError, match=r"No space left on device.*are kept.*same command"):
             sweep(tmp_path / "study", outcome=mark_execution)
     assert len(sweep(tmp_path / "study", outcome=mark_execution)) == 4
     assert sum(marks().values()) == 5  # the fourth run, whose row had no room, twice
