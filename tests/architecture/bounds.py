@@ -245,7 +245,7 @@ BOUNDS: Final = (
         "open sessions with agents",
         (
             "agents/session/session.py:Session._catalogues",
-            "agents/loop/plan_executor.py:PlanExecutor._shown",
+            "agents/loop/plan_executor.py:PlanExecutor.shown",
         ),
         "{sessions_max}",
         "a message has at most {placet.agents.proposal.limits:MESSAGE_BYTES_MAX}; the state keeps "

@@ -42,12 +42,7 @@ from placet.scenarios.values import (
 from placet.schemas.codec import Json, without_numpy
 from placet.schemas.config import OnRuleError
 from placet.schemas.keywords import explain_keywords
-from placet.schemas.limits import (
-    SCENARIO_AGENTS_MAX,
-    SCENARIO_TICKS_MAX,
-    SEED_MAX,
-    SWEEP_RUNS_MAX,
-)
+from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_MAX, SWEEP_RUNS_MAX
 from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.names import path_part_fault
 

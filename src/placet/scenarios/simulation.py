@@ -131,14 +131,8 @@ class Simulation:
         )
         self._scenario = setup.scenario
         self._is_open_ended = setup.is_open_ended
-        self._runner = KernelRunner(
-            replace(
-                setup,
-                config=config,
-                collector=collector,
-                checks_intents=check,
-            )
-        )
+        setup = replace(setup, config=config, collector=collector, checks_intents=check)
+        self._runner = KernelRunner(setup)
         self._goal = 0
 
     # running

@@ -19,13 +19,7 @@ from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import find_domain, make_domain
 from placet.plugins.setting_types import SettingTypeError, typed_settings
 from placet.runtime.config import OrchestratorConfig
-from placet.runtime.recorded_world import (
-    LIMITS,
-    RECORDED,
-    SESSION,
-    RecordedWorld,
-    recorded_world,
-)
+from placet.runtime.recorded_world import LIMITS, RECORDED, SESSION, RecordedWorld, recorded_world
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig
 from placet.schemas.documents import DocumentError, DocumentTooLarge, parse_toml

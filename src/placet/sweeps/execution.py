@@ -53,13 +53,12 @@ def execute(
             states.append(KnownState.of(runs[0].state()))
 
     collector = collector_of(scenario, None)
+    store = "memory://" if log is None else f"sqlite:///{quoted(str(log))}?synchronous=normal"
     with half or nullcontext():
         report = run_scenario(
             scenario,
             collector=collector,
-            store="memory://"
-            if log is None
-            else f"sqlite:///{quoted(str(log))}?synchronous=normal",
+            store=store,
             is_resumed=before.ticks > 0,
             snapshot_every_seqs=None,
             on_open=on_open,

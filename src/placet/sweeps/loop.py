@@ -132,7 +132,7 @@ class SweepLoop:
         recorded = self._study.read_rows()
         is_fruitless = not began and not pass_.finished
         self._fruitless = self._fruitless + 1 if is_fruitless else 0
-        for task in reversed(pass_.unfinished):
+        for task in reversed(pass_.unfinished.values()):
             row = recorded.get(task.key)
             if row is not None and row["attempt"] == task.attempt:
                 self._finish(task, row | {"is_written": True})
@@ -187,7 +187,7 @@ class _PoolPass:
 
     Attributes:
         finished: Number of runs that were finished.
-        unfinished: Runs that were submitted and not finished; complete when `run` has returned.
+        unfinished: Submitted runs without a row, by future; complete when `run` has returned.
         blamed: Runs whose worker died while it was at them.
     """
 
@@ -200,17 +200,13 @@ class _PoolPass:
     ) -> None:
         self._executor, self._pools, self._tasks, self._on_row = executor, pools, tasks, on_row
         self._ended: SimpleQueue[Future[Row]] = SimpleQueue()
-        self._submitted: dict[Future[Row], RunTask] = {}
+        self.unfinished: dict[Future[Row], RunTask] = {}
         self.finished = 0
         self.blamed: list[RunTask] = []
 
-    @property
-    def unfinished(self) -> list[RunTask]:
-        return list(self._submitted.values())
-
     def run(self, on_wait: Callable[[], None]) -> BaseException | None:
         """Execute all runs; return the error if the executor broke, else None."""
-        while self._tasks or self._submitted:
+        while self._tasks or self.unfinished:
             broken = self._submit()
             if broken is None:
                 try:
@@ -224,19 +220,19 @@ class _PoolPass:
 
     def cancel(self) -> None:
         """Cancel the runs that no worker has yet."""
-        for future in self._submitted:
+        for future in self.unfinished:
             future.cancel()
 
     def _submit(self) -> BaseException | None:
         window = self._pools.window()
-        while self._tasks and len(self._submitted) < window:
+        while self._tasks and len(self.unfinished) < window:
             try:
                 future = self._executor.submit(run_task, self._tasks[0])
             except ExecutorUnfit as error:
                 raise LabError(f"{error}; finished runs are kept") from error
             except BrokenExecutor as error:
                 return error
-            self._submitted[future] = self._tasks.popleft()
+            self.unfinished[future] = self._tasks.popleft()
             future.add_done_callback(self._ended.put)
         return None
 
@@ -246,7 +242,7 @@ class _PoolPass:
         Raises:
             LabError: The run could not be executed for a reason that is not its own.
         """
-        task = self._submitted[future]
+        task = self.unfinished[future]
         try:
             row = future.result()
         except ExecutorUnfit as error:
@@ -274,16 +270,16 @@ class _PoolPass:
         else:
             self._finish(future, row)
             return None
-        del self._submitted[future]
+        del self.unfinished[future]
         return None
 
     def _collect_finished(self) -> None:
         """Take the rows that arrived before the executor broke."""
-        for future in list(self._submitted):
+        for future in list(self.unfinished):
             if future.done() and not future.cancelled() and future.exception() is None:
                 self._finish(future, future.result())
 
     def _finish(self, future: Future[Row], row: Row) -> None:
-        task = self._submitted.pop(future)
+        task = self.unfinished.pop(future)
         self.finished += 1
         self._on_row(task, row)

@@ -180,7 +180,13 @@ class GivenPools(Pools):
                 f"the {type(self._given).__name__} broke, and cannot be made again; give "
                 "`executor` a function that returns a new one"
             )
-        return _copy_of(self._given, 1 if is_alone else None)
+        given: Any = self._given  # which has no public names for its arguments
+        return ProcessPoolExecutor(
+            1 if is_alone else given._max_workers,  # noqa: SLF001  # see above
+            mp_context=given._mp_context,  # noqa: SLF001  # see above
+            initializer=given._initializer,  # noqa: SLF001  # see above
+            initargs=given._initargs,  # noqa: SLF001  # see above
+        )
 
     def window(self) -> int:
         """Return how many runs may be submitted at once."""
@@ -190,17 +196,6 @@ class GivenPools(Pools):
         """End an executor that was made here, or is broken; the caller's stays open."""
         if executor is not self._given or how == "broken":
             super().end(executor, how)
-
-
-def _copy_of(pool: ProcessPoolExecutor, workers: int | None) -> ProcessPoolExecutor:
-    """Return a new pool with the arguments of a broken one, which has no public names for them."""
-    given: Any = pool
-    return ProcessPoolExecutor(
-        workers or given._max_workers,  # noqa: SLF001  # see above
-        mp_context=given._mp_context,  # noqa: SLF001  # see above
-        initializer=given._initializer,  # noqa: SLF001  # see above
-        initargs=given._initargs,  # noqa: SLF001  # see above
-    )
 
 
 def _process_context() -> BaseContext:

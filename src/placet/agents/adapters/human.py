@@ -45,11 +45,7 @@ class HumanAdapter:
             await self._opened.wait()
         return self.questions[0]
 
-    def answer(
-        self,
-        number: int,
-        step: Answer,
-    ) -> None:
+    def answer(self, number: int, step: Answer) -> None:
         """Answer the open question of a number.
 
         An answer is a plan, a list of `(kind, payload)`, or `PlannerOutput(text=…)`.

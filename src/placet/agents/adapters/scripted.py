@@ -46,10 +46,7 @@ class ScriptedAdapter:
         return raw_of_step(step, context)
 
 
-def raw_of_step(
-    step: Answer,
-    context: PlannerInput,
-) -> PlannerOutput:
+def raw_of_step(step: Answer, context: PlannerInput) -> PlannerOutput:
     """Convert a step of a script, or the result of a function, to an answer."""
     if isinstance(step, PlannerOutput):
         return step

@@ -87,11 +87,7 @@ class ModelCalls:
                 self._is_registered = True
 
     async def ask(
-        self,
-        world: WorldPort,
-        ask: Intent,
-        adapter: Adapter,
-        context: PlannerInput,
+        self, world: WorldPort, ask: Intent, adapter: Adapter, context: PlannerInput
     ) -> PlannerOutput:
         """Call an adapter, and return its answer once the answer is durable in the log.
 

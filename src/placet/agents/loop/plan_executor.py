@@ -61,6 +61,9 @@ class PlanExecutor:
         recorder: Records approvals in the log.
         limits: Limits of the agent.
         policy: A rule of the host about whole plans; None for none.
+
+    Attributes:
+        shown: Id of an approval request of this process -> the changes that a person is shown.
     """
 
     def __init__(
@@ -78,12 +81,7 @@ class PlanExecutor:
         self._recorder = recorder
         self._limits = limits
         self._policy = policy
-        self._shown: dict[str, tuple[StateChange, ...]] = {}
-
-    @property
-    def shown(self) -> Mapping[str, tuple[StateChange, ...]]:
-        """Id of an approval request of this process -> the changes that a person is shown."""
-        return self._shown
+        self.shown: dict[str, tuple[StateChange, ...]] = {}
 
     async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> PlanResult:
         """Submit a parsed plan: apply it, hold it for an approval, or return the refusals."""
@@ -100,7 +98,11 @@ class PlanExecutor:
             grants = await self._grants_for(plan, applied, risks, mode)
             if ruling.decision == "hold" or None in grants:
                 return await self._request_approval(plan, ruling)
-            ahead = [*self._guard(plan, previewed), *self._uses([g for g in grants if g])]
+            ahead = self._guard(plan, previewed)
+            for name in filter(None, grants):
+                proposer = self._agent.agent_id
+                use = self._recorder.intent("session.use", grant=name, proposer=proposer, uses=1)
+                ahead.append(use)
             verdict = await self._world.submit(
                 [*ahead, *intents], identity=self._agent, shows_changes=True
             )
@@ -208,9 +210,9 @@ class PlanExecutor:
             for index, action in enumerate(plan.actions)
         )
         changes = _changes(foreseen.changes)
-        self._shown[approval_id] = changes
-        if len(self._shown) > _SHOWN_MAX:
-            del self._shown[next(iter(self._shown))]  # the oldest, which is resolved or expired
+        self.shown[approval_id] = changes
+        if len(self.shown) > _SHOWN_MAX:
+            del self.shown[next(iter(self.shown))]  # the oldest, which is resolved or expired
         return PlanResult("held", (issue,), results, changes, approval_id)
 
     def _resolution(self, person: Resolution, decision: str) -> Intent:
@@ -276,12 +278,6 @@ class PlanExecutor:
                 left[grant] -= 1
             names.append(grant)
         return names
-
-    def _uses(self, grants: Sequence[str]) -> list[Intent]:
-        return [
-            self._recorder.intent("session.use", grant=name, proposer=self._agent.agent_id, uses=1)
-            for name in grants
-        ]
 
     def _intents(self, actions: Sequence[Action], base_seq: int) -> list[Intent]:
         intents = []

@@ -40,13 +40,7 @@ from placet.agents.proposal.limits import MESSAGE_BYTES_MAX, AgentLimits
 from placet.agents.proposal.modes import ApprovalPolicy, Mode, ModeName, mode_of
 from placet.agents.proposal.plan import Issue, Plan, plan_json
 from placet.agents.proposal.plan_parser import parse
-from placet.agents.proposal.turn_result import (
-    ApprovalRequest,
-    Attempt,
-    Route,
-    Turn,
-    TurnEnd,
-)
+from placet.agents.proposal.turn_result import ApprovalRequest, Attempt, Route, Turn, TurnEnd
 from placet.agents.proposal.view_json import cut, plain_view
 from placet.agents.session.active_turn import ActiveTurn
 from placet.agents.session.context_builder import ContextBuilder

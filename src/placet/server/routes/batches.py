@@ -105,7 +105,8 @@ async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
     pending = orchestrator.submit_nowait(
         raw, dry_run=dry_run, submitter=who.submitter, fill_missing=True
     )
-    if orchestrator.config.clock == "stepped" and not (dry_run or _is_dry_run(raw)):
+    is_dry_run = dry_run or (type(raw) is dict and raw.get("dry_run") is True)
+    if orchestrator.config.clock == "stepped" and not is_dry_run:
         del body, raw  # the batch waits for a step in the world's bounded queue
         release_body(request.scope)
     verdict = await pending
@@ -150,10 +151,6 @@ def _agents_of(raw: Json, submitter: str) -> set[str]:
     """Return the agents of an admitted batch; an intent without one is of the token's agent."""
     intents = raw.get("intents", [raw]) if isinstance(raw, dict) else raw
     return {intent.get("agent_id", submitter) for intent in intents}
-
-
-def _is_dry_run(raw: object) -> bool:
-    return type(raw) is dict and raw.get("dry_run") is True
 
 
 def _no_json(world: Orchestrator, error: str) -> Verdict:

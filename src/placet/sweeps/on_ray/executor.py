@@ -17,13 +17,7 @@ import ray
 from ray import cloudpickle, exceptions
 
 from placet.schemas.codec import Json
-from placet.sweeps.failures import (
-    CallFailed,
-    ExecutorUnfit,
-    RunLost,
-    RunTimedOut,
-    WorkerDied,
-)
+from placet.sweeps.failures import CallFailed, ExecutorUnfit, RunLost, RunTimedOut, WorkerDied
 from placet.sweeps.on_ray import group as group_module
 
 cloudpickle.register_pickle_by_value(group_module)

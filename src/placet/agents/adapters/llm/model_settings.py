@@ -1,8 +1,8 @@
 """The settings of a request: known by name, and with a limit of output tokens in any case."""
 
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 from urllib.parse import urlsplit
 
 from pydantic_ai.models import Model
@@ -92,16 +92,10 @@ def limited_by(settings: ModelSettings, field: str) -> ModelSettings:
 
 def _names(model: Model) -> frozenset[str]:
     """Return the names of settings: those of every model, and those of the model's provider."""
-    kinds = [
+    kinds = [ModelSettings] + [
         value
         for base in type(model).__mro__
         for name, value in vars(sys.modules[base.__module__]).items()
         if name.endswith("ModelSettings")
     ]
-    return frozenset(_annotated([ModelSettings, *kinds]))
-
-
-def _annotated(kinds: Iterable[Any]) -> Iterable[str]:
-    for kind in kinds:
-        annotations: Mapping[str, Any] = getattr(kind, "__annotations__", {})
-        yield from annotations
+    return frozenset[str]().union(*(getattr(kind, "__annotations__", ()) for kind in kinds))
