@@ -15,6 +15,7 @@ from placet import AgentError, Simulation, StoreError
 from placet.domains.world import World
 from placet.history.reader import check_integrity
 from placet.runtime import kernel_world
+from placet.runtime import world as open_world
 from placet.scenarios import engine, load
 from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.report import RunReport
@@ -149,7 +150,7 @@ def crashes(request, tmp_path, monkeypatch):
     """Copy the store after every write of a run by a kernel, as a crash would leave it."""
     options: dict[str, Any] = {}
     if request.param:
-        monkeypatch.setattr(kernel_world, "SnapshotProcess", InThisProcess)
+        monkeypatch.setattr(open_world, "SnapshotProcess", InThisProcess)
         options = {"snapshot_every_seqs": 30, "compact_log": True}
     (tmp_path / "live").mkdir()
     store = f"sqlite:///{tmp_path}/live/t.db?synchronous=off"
@@ -235,7 +236,7 @@ class FailingSnapshots(InThisProcess):
 
 def test_failed_snapshot_is_reported_and_harms_nothing(tmp_path, monkeypatch, capfd):
     store = f"sqlite:///{tmp_path}/t.db?synchronous=off"
-    monkeypatch.setattr(kernel_world, "SnapshotProcess", FailingSnapshots)
+    monkeypatch.setattr(open_world, "SnapshotProcess", FailingSnapshots)
     scenario = replace(TOWN, ticks=60)
     report = by_kernel(scenario, store, snapshot_every_seqs=20, compact_log=True)
     assert report.digest == by_kernel(scenario).digest

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from placet.actors.effects.dispatcher import Executors
+from placet.actors.effects.dispatcher import Executors, nothing
 from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.actors.ports import Clock
 from placet.actors.timers.time_participants import TimeParticipants
@@ -125,7 +125,7 @@ class NextEvent:
         before = (participants.version, kernel.record_count)
         if kernel.ledger.outbox:
             await self._executors.settled(run_only=True)
-        await self._actor.command(_do_nothing)
+        await self._actor.command(nothing)
         for _ in range(_QUIET_TURNS):
             await asyncio.sleep(0)
             if (participants.version, kernel.record_count) != before or participants.is_thinking:
@@ -174,7 +174,3 @@ class NextEvent:
 
 def _join_names(names: list[str]) -> str:
     return ", ".join(repr(name) for name in names) or "an unnamed task"
-
-
-def _do_nothing(kernel: Kernel) -> None:
-    """Do nothing: the answer of this command means that everything before it is durable."""

@@ -190,3 +190,7 @@ class HomeLoop:
             "`asyncio.run(main())`; from another thread, use `asyncio.run_coroutine_threadsafe` "
             "with its loop"
         )
+
+
+def ignore(name: str, error: BaseException) -> None:
+    """Escalate no further: the supervisor has reported the failure, and the world continues."""

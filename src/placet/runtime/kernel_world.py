@@ -17,16 +17,13 @@ from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
+from placet.runtime.world import snapshot_scheduler
 from placet.runtime.world_opener import WorldOpener
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import INTERRUPTS, ClosedError, StoreError
 from placet.schemas.log.record import LogAppend, record_hash
 from placet.schemas.verdict import Verdict
-from placet.stores.snapshots.files import snapshots_of
-from placet.stores.snapshots.recovery import Recovery
-from placet.stores.snapshots.scheduler import SnapshotScheduler
-from placet.stores.snapshots.writer import SnapshotProcess
-from placet.stores.url import environment_of, lasting_url_of, open_event_log
+from placet.stores.url import open_event_log
 
 
 class KernelWorld:
@@ -73,7 +70,9 @@ class KernelWorld:
             self._head = self.kernel.history_head
             self.skipped = recovery.skipped
             self.kernel.rules.on_fault = on_fault
-            self._snapshots = self._make_snapshots(config, recovery, on_fault)
+            self._snapshots = snapshot_scheduler(
+                config, self.log, self._epoch, Counters([]), recovery, on_fault
+            )
             self.flush()
         except BaseException:
             self.log.close()
@@ -155,33 +154,6 @@ class KernelWorld:
             if self._snapshots is not None:
                 self._snapshots.close()
             self.log.close()
-
-    def _make_snapshots(
-        self,
-        config: OrchestratorConfig,
-        recovery: Recovery,
-        on_fault: Callable[[str, BaseException], None],
-    ) -> SnapshotScheduler | None:
-        """Make the snapshots of the log; None where it is in memory, or none are wanted."""
-        log, every = self.log, config.snapshot_every_seqs
-        if every is None or snapshots_of(log) is None:
-            return None
-        process = SnapshotProcess(
-            lasting_url_of(log),
-            config.snapshots_kept,
-            config.limits.snapshot_seconds_max,
-            environment_of(log),
-        )
-        return SnapshotScheduler(
-            log,
-            self._epoch,
-            process,
-            Counters([]),
-            every=every,
-            recovery=recovery,
-            is_compacting=config.compact_log,
-            on_fault=on_fault,
-        )
 
     def _require_writable(self) -> None:
         if not self._is_open:

@@ -18,7 +18,7 @@ from anyio import to_thread
 
 from placet.actors.admission.time_scaled_queue import Dilation
 from placet.actors.committer import Committer, CycleOutput
-from placet.actors.effects.dispatcher import Executors
+from placet.actors.effects.dispatcher import Executors, nothing
 from placet.actors.metrics import Counters
 from placet.actors.observation.delayed_observer import Time
 from placet.actors.observation.hub import ObserverHub
@@ -28,7 +28,7 @@ from placet.actors.policies.runner import PolicySupervisor
 from placet.actors.policies.subscriptions import SubscriptionTable
 from placet.actors.ports import AgentIdentity, Clock, EventLog
 from placet.actors.publisher import Publisher
-from placet.actors.supervisor import HomeLoop, Supervisor, TaskFailure
+from placet.actors.supervisor import HomeLoop, Supervisor, TaskFailure, ignore
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import State
@@ -100,7 +100,7 @@ class WorldRuntime:
         self.handle_numbers = count(1)
         self.time = WorldTime(config, kernel.ledger.now_ns, clock, self._on_dilated, self._on_stall)
         self.clock, self.timers = self.time.clock, self.time.timers
-        self.counters = Counters(kernel.registry.kinds)
+        self.counters = counters = Counters(kernel.registry.kinds)
         self.committer = Committer(
             log, epoch, self.clock, self.counters, limits.groups_in_flight_max, self._on_durable
         )
@@ -126,8 +126,8 @@ class WorldRuntime:
             kernel, self.actor, self.supervisor, self.clock, self.counters, on_fault=self._on_error
         )
         self.metrics_server: MetricsServer | None = None
-        self._recovery = recovery or Recovery(Replayer())
-        self._snapshot_scheduler = self._make_scheduler()
+        self._recovery = recovery = recovery or Recovery(Replayer())
+        self._snapshot_scheduler = snapshot_scheduler(config, log, epoch, counters, recovery, self._on_error)
         self._follower, self.is_read_only = follower, follower is not None
         # Not None iff the actors run: `stop` takes it, so that only the first call ends them.
         self._root: asyncio.Task[None] | None = None
@@ -161,10 +161,10 @@ class WorldRuntime:
         if self._snapshot_scheduler is not None:
             seq, records = self.kernel.history_end
             self._snapshot_scheduler.note(records, seq)
-        await self.actor.command(_nothing)
+        await self.actor.command(nothing)
         if self._anchors is not None:
             await self._anchors.append()
-            self.supervisor.start("anchors", self._anchors.run, _ignore)
+            self.supervisor.start("anchors", self._anchors.run, ignore)
         if self._follower is not None:
             await self.actor.pause()  # the writer decides the scheduled batches
             follow = partial(self._follower.run, self._on_followed)
@@ -235,7 +235,7 @@ class WorldRuntime:
         Raises:
             ClosedError, StoreError: The world is closed, has failed, or fails now.
         """
-        await self.actor.command(_nothing)
+        await self.actor.command(nothing)
         if self.is_read_only:
             await in_thread_if(self.log.is_blocking, self.log.count)
         else:
@@ -379,25 +379,6 @@ class WorldRuntime:
 
         return AnchorWriter(Path(path), self.config.world, position, self._on_error)
 
-    def _make_scheduler(self) -> SnapshotScheduler | None:
-        """Make the keeper of snapshots, where the log is on a disk and snapshots are wanted."""
-        config, log = self.config, self.log
-        if config.snapshot_every_seqs is None or snapshots_of(log) is None:
-            return None
-        seconds_max = self.limits.snapshot_seconds_max
-        return SnapshotScheduler(
-            log,
-            self.epoch,
-            SnapshotProcess(
-                lasting_url_of(log), config.snapshots_kept, seconds_max, environment_of(log)
-            ),
-            self.counters,
-            every=config.snapshot_every_seqs,
-            recovery=self._recovery,
-            is_compacting=config.compact_log,
-            on_fault=self._on_error,
-        )
-
     def _end(self) -> None:
         self._is_ending = True
         self.publisher.close()
@@ -488,12 +469,28 @@ class WorldRuntime:
         self.failed.set()
 
 
-def _nothing(kernel: Kernel) -> None:
-    """Command nothing: its answer says that everything before it is durable."""
-
-
-def _ignore(name: str, error: BaseException) -> None:
-    """Escalate no further: the supervisor has reported the failure, and the world continues."""
+def snapshot_scheduler(
+    config: OrchestratorConfig,
+    log: EventLog,
+    epoch: int,
+    counters: Counters,
+    recovery: Recovery,
+    on_fault: Callable[[str, BaseException], None],
+) -> SnapshotScheduler | None:
+    """Make the scheduler of a log's snapshots; None if the log is in memory, or none are wanted."""
+    if config.snapshot_every_seqs is None or snapshots_of(log) is None:
+        return None
+    seconds_max, environment = config.limits.snapshot_seconds_max, environment_of(log)
+    return SnapshotScheduler(
+        log,
+        epoch,
+        SnapshotProcess(lasting_url_of(log), config.snapshots_kept, seconds_max, environment),
+        counters,
+        every=config.snapshot_every_seqs,
+        recovery=recovery,
+        is_compacting=config.compact_log,
+        on_fault=on_fault,
+    )
 
 
 async def in_thread_if(is_blocking: bool, act: Callable[[], T]) -> T:

@@ -39,8 +39,6 @@ class DebtMeter:
         tats: Theoretical arrival time of each agent that has a debt; the latest charged comes last.
     """
 
-    __slots__ = ("_agents_max", "_rate", "_world_rate", "_world_tat", "tats")
-
     def __init__(
         self, rate: int, burst: int, world_rate: int, world_burst: int, agents_max: int
     ) -> None:
@@ -79,24 +77,26 @@ class Debts:
         owing: Ids of the agents that may have a debt, used as a set; usually empty.
     """
 
-    __slots__ = ("_limits", "_log_bytes", "_work", "owing")
-
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         agents_max = limits.ingress_submitters_max
-        self._log_bytes = DebtMeter(
+        rates = (
             limits.refused_bytes_per_second_max,
             limits.refused_bytes_burst_max,
             limits.world_refused_bytes_per_second_max,
-            limits.world_refused_bytes_burst_max,
-            agents_max,
         )
-        self._work = DebtMeter(
+        self._log_bytes = DebtMeter(*rates, limits.world_refused_bytes_burst_max, agents_max)
+        bytes_rule = "the refused batches of {!r} may add {} bytes/s to the log"
+        rates_of_work = (
             limits.unpaid_work_per_second_max,
             limits.unpaid_work_burst_max,
             limits.world_unpaid_work_per_second_max,
-            limits.world_unpaid_work_burst_max,
-            agents_max,
+        )
+        self._work = DebtMeter(*rates_of_work, limits.world_unpaid_work_burst_max, agents_max)
+        work_rule = "dry runs, refused and repeated batches of {!r} may use {} units of work/s"
+        self._meters = (
+            (self._log_bytes, RefusalCode.LOG_RATE_EXCEEDED, "refused_bytes", bytes_rule, rates),
+            (self._work, RefusalCode.WORK_EXCEEDED, "unpaid_work", work_rule, rates_of_work),
         )
 
         self.owing: OrderedDict[str, None] = OrderedDict()
@@ -116,40 +116,22 @@ class Debts:
 
         None if its debts allow it.
         """
-        limits = self._limits
-        wait_ns = self._log_bytes.wait_ns(agent_id, now_ns)
-        if wait_ns:
-            rate = limits.refused_bytes_per_second_max
-            rule = (
-                f"the refused batches of {agent_id!r} may add {rate} bytes/s to the log (burst "
-                f"{limits.refused_bytes_burst_max}), those of all agents "
-                f"{limits.world_refused_bytes_per_second_max}"
-            )
-            code, signal = RefusalCode.LOG_RATE_EXCEEDED, "refused_bytes_per_second"
-            return _refusal(code, agent_id, rule, wait_ns, signal, rate)
-        wait_ns = self._work.wait_ns(agent_id, now_ns)
-        if wait_ns:
-            rate = limits.unpaid_work_per_second_max
-            rule = (
-                f"dry runs, refused and repeated batches of {agent_id!r} may use {rate} units of "
-                f"work/s (burst {limits.unpaid_work_burst_max}), those of all agents "
-                f"{limits.world_unpaid_work_per_second_max}"
-            )
-            code, signal = RefusalCode.WORK_EXCEEDED, "unpaid_work_per_second"
-            return _refusal(code, agent_id, rule, wait_ns, signal, rate)
+        for meter, code, amount, rule, (rate, burst, world_rate) in self._meters:
+            wait_ns = meter.wait_ns(agent_id, now_ns)
+            if wait_ns:
+                retry_after = wait_ns / SECOND_NS
+                return Refusal(
+                    code.value,
+                    f"{rule.format(agent_id, rate)} (burst {burst}), those of all agents "
+                    f"{world_rate}; retry in {retry_after:.4f} s",
+                    STAGE_OF[code],
+                    retry_after=retry_after,
+                    details={
+                        "agent_id": agent_id,
+                        "signal": f"{amount}_per_second",
+                        "limit": rate,
+                    },
+                )
         if agent_id not in self._work.tats and agent_id not in self._log_bytes.tats:
             self.owing.pop(agent_id, None)
         return None
-
-
-def _refusal(
-    code: RefusalCode, agent_id: str, rule: str, wait_ns: int, signal: str, limit: int
-) -> Refusal:
-    retry_after = wait_ns / SECOND_NS
-    return Refusal(
-        code.value,
-        f"{rule}; retry in {retry_after:.4f} s",
-        STAGE_OF[code],
-        retry_after=retry_after,
-        details={"agent_id": agent_id, "signal": signal, "limit": limit},
-    )

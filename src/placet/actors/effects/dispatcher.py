@@ -9,7 +9,7 @@ from placet.actors.effects.executor import Executor, ExecutorFault, RetryPolicy
 from placet.actors.metrics import EFFECT_COUNTS, Counters
 from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.actors.ports import AsyncEffectHandler, Clock
-from placet.actors.supervisor import Supervisor
+from placet.actors.supervisor import Supervisor, ignore
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Mark
 from placet.schemas.codec import Json
@@ -102,7 +102,7 @@ class Executors:
         for effect, mark in open_effects:
             if (effect.key.seq, effect.key.effect_index) in ledger.outbox:
                 executor.take(effect, mark)
-        self._supervisor.start(f"executor {kind}", executor.run, _ignore)
+        self._supervisor.start(f"executor {kind}", executor.run, ignore)
 
     async def unregister(self, kind: str) -> None:
         """Remove the executor of a kind: the gate refuses its effects, and running attempts finish.
@@ -182,7 +182,7 @@ class Executors:
             self._settlement = self._settlement or anyio.Event()
             self.is_awaited = True
             await self._settlement.wait()
-        await self._actor.command(_nothing)
+        await self._actor.command(nothing)
 
     def notify(self) -> None:
         """Wake every task that waits in `settled`."""
@@ -267,12 +267,5 @@ def outcome_of(mark: Mark | None) -> Json:
     return {"succeeded": mark.succeeded, "output": mark.output}
 
 
-def _ignore(name: str, error: BaseException) -> None:
-    """Escalate no further.
-
-    The supervisor has reported the failure, and the world continues without it.
-    """
-
-
-def _nothing(kernel: Kernel) -> None:
+def nothing(kernel: Kernel) -> None:
     """Command nothing: its answer says that everything before it is durable."""

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import anyio
 
 from placet.actors.policies.agent import AgentActor, AgentStatistics
-from placet.actors.supervisor import Supervisor
+from placet.actors.supervisor import Supervisor, ignore
 from placet.schemas.errors import AgentError
 
 _REMOVED_MAX = 1024
@@ -219,7 +219,7 @@ class PolicySupervisor:
             run.is_given_up = True  # only now: a sync before it would start the policy again
             self.sync(agent_id)
 
-        self._supervisor.start(f"suspend {agent_id}", suspend, _ignore, restarts=False)
+        self._supervisor.start(f"suspend {agent_id}", suspend, ignore, restarts=False)
 
     def _finish(self, agent_id: str, run: _Run) -> None:
         del self._runs[agent_id]
@@ -239,7 +239,3 @@ def _repr_of(error: Exception) -> str:
 
 def _task(agent_id: str) -> str:
     return f"agent {agent_id}"
-
-
-def _ignore(name: str, error: BaseException) -> None:
-    """Do not escalate: the world has failed or is closed, and the supervisor has reported it."""

@@ -54,6 +54,12 @@ _GAUGES: Final[dict[Gauge, _GaugeText]] = {
     "log_first_record": _GaugeText("", "First record of the log; earlier ones were compacted."),
 }
 
+_COUNTED: Final[dict[Gauge, str]] = {
+    "observation_overflows": "Observer inboxes that overflowed and were replaced by a snapshot.",
+    "barrier_late": "Agents that were late for a step.",
+    "log_bytes": "Bytes of the records in the log.",
+}
+"""Totals that are read where they are kept, as gauges are, and only rise."""
 
 _EFFECT_COUNTS: Final[dict[EffectCount, str]] = {
     "attempts": "Attempts at effects.",
@@ -92,20 +98,9 @@ class CountersCollector(Collector):
         yield self._snapshots()
         for gauge, (label, text) in _GAUGES.items():
             yield self._gauge(gauge, label, text)
-        overflows = sum(reading() for reading in self._readings("observation_overflows").values())
-        yield CounterMetricFamily(
-            "placet_observation_overflows",
-            "Observer inboxes that overflowed and were replaced by a snapshot.",
-            value=overflows,
-        )
-        late = sum(reading() for reading in self._readings("barrier_late").values())
-        yield CounterMetricFamily(
-            "placet_barrier_late", "Agents that were late for a step.", value=late
-        )
-        log_bytes = sum(reading() for reading in self._readings("log_bytes").values())
-        yield CounterMetricFamily(
-            "placet_log_bytes", "Bytes of the records in the log.", value=log_bytes
-        )
+        for counted, text in _COUNTED.items():
+            value = sum(reading() for reading in self._readings(counted).values())
+            yield CounterMetricFamily(f"placet_{counted}", text, value=value)
 
     def _intents(self) -> Metric:
         family = CounterMetricFamily(
