@@ -6,7 +6,7 @@ import threading
 import anyio
 from anyio import to_thread
 
-from placet.actors.policies.policy_thread import PolicyThread
+from placet.actors.policies.agent import PolicyThread
 from tests.actors.virtual_time import Gate, in_virtual_time
 
 

@@ -17,7 +17,7 @@ from weakref import WeakSet
 import pytest
 from anyio import to_thread
 
-from placet.actors.policies.policy_thread import PolicyThread
+from placet.actors.policies.agent import PolicyThread
 from placet.runtime.clock import SteppedClock
 from placet.schemas.limits import SECOND_NS
 

@@ -173,8 +173,8 @@ BOUNDS: Final = (
     Bound(
         "changes and events that an observer has not taken",
         (
-            "actors/observation/dirty_set.py:DirtySet.marks",
-            "actors/observation/dirty_set.py:DirtySet.events",
+            "actors/observation/observer.py:DirtySet.marks",
+            "actors/observation/observer.py:DirtySet.events",
             "actors/observation/observer.py:Observer._known",
             "actors/observation/observer.py:DeltaPacker._scores",
         ),

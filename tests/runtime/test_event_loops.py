@@ -15,7 +15,7 @@ from placet.agents.session.session import Session
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.runtime.api.gateway import AgentGateway
-from placet.runtime.api.store import WorldStore
+from placet.runtime.orchestrator import WorldStore
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.schemas.latency import Constant
 from placet.schemas.verdict import Verdict

@@ -9,7 +9,7 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.session import Sessions
-from placet.runtime.api.store import WorldStore
+from placet.runtime.orchestrator import WorldStore
 from placet.schemas.errors import ClosedError, StoreError
 from placet.server import store_watch
 from placet.server.config import ServeConfig

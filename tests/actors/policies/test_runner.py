@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from placet import AgentError, Orchestrator, PermissionDeniedError, StaleContextError
-from placet.actors.policies.agent import AgentActor
-from placet.actors.policies.policy_thread import PolicyThread
+from placet.actors.policies.agent import AgentActor, PolicyThread
 from placet.actors.policies.runner import AgentState
 from placet.actors.policies.staleness_scope import StalenessOptions
 from placet.runtime.agent_handle import AgentHandle
