@@ -76,7 +76,7 @@ async def crashes(request, tmp_path, monkeypatch):
 
     def copy_after_commit(world: Any, commit: Any) -> None:
         original(world, commit)
-        if commit.group is not None:
+        if commit.append is not None:
             image = tmp_path / f"crash{len(images)}"
             while True:
                 try:
