@@ -5,6 +5,7 @@ Other tests of a page run its examples; these install its store, as its author w
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from tests.cli.command_line import TOWN
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "write_a_store.md"
 MODULE, SUITE = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-ENTRY = re.findall(r'`(\[project.entry-points.*?\])`.*?`(folder = ".*?")`', GUIDE.read_text())[0]
+PROJECT = tomllib.loads(re.findall(r"^```toml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)[0])
+ENTRY = PROJECT["project"]["entry-points"]["placet.stores"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -27,9 +29,8 @@ def installed(tmp_path_factory):
     info = folder / "folder_store-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: folder-store\nVersion: 1\n")
-    entry = ENTRY[1].replace('"', "")
-    group = ENTRY[0].replace('project.entry-points."placet.stores"', "placet.stores")
-    (info / "entry_points.txt").write_text(f"{group}\n{entry}\n")
+    entries = "".join(f"{scheme} = {target}\n" for scheme, target in ENTRY.items())
+    (info / "entry_points.txt").write_text(f"[placet.stores]\n{entries}")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
         patch.setenv("PYTHONPATH", str(folder))

@@ -127,7 +127,9 @@ class WorldRuntime:
         )
         self.metrics_server: MetricsServer | None = None
         self._recovery = recovery = recovery or Recovery(Replayer())
-        self._snapshot_scheduler = snapshot_scheduler(config, log, epoch, counters, recovery, self._on_error)
+        self._snapshot_scheduler = snapshot_scheduler(
+            config, log, epoch, counters, recovery, self._on_error
+        )
         self._follower, self.is_read_only = follower, follower is not None
         # Not None iff the actors run: `stop` takes it, so that only the first call ends them.
         self._root: asyncio.Task[None] | None = None
