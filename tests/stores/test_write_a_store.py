@@ -18,8 +18,8 @@ from tests.cli.command_line import TOWN
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "write_a_store.md"
 MODULE, SUITE = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-PROJECT = tomllib.loads(re.findall(r"^```toml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)[0])
-ENTRY = PROJECT["project"]["entry-points"]["placet.stores"]
+(TOML,) = re.findall(r"^```toml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+ENTRY = tomllib.loads(TOML)["project"]["entry-points"]["placet.stores"]
 
 
 @pytest.fixture(scope="module", autouse=True)

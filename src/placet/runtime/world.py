@@ -101,16 +101,15 @@ class WorldRuntime:
         self.time = WorldTime(config, kernel.ledger.now_ns, clock, self._on_dilated, self._on_stall)
         self.clock, self.timers = self.time.clock, self.time.timers
         self.counters = counters = Counters(kernel.registry.kinds)
-        self.committer = Committer(
-            log, epoch, self.clock, self.counters, limits.groups_in_flight_max, self._on_durable
-        )
+        in_flight_max, durable = limits.groups_in_flight_max, self._on_durable
+        self.committer = Committer(log, epoch, self.clock, counters, in_flight_max, durable)
         self.publisher = Publisher(log, limits.subscriber_events_max, self.committer.position)
         self.actor = OrchestratorActor(
             kernel,
             records,
             self.committer,
             self.clock,
-            self.counters,
+            counters,
             backpressure=config.backpressure,
             on_group=self._on_group if config.log_level in {"debug", "info"} else None,
             on_warned=self._on_warned,
@@ -123,13 +122,12 @@ class WorldRuntime:
         )
         self.subscriptions = SubscriptionTable(kernel.registry, self._state_to_judge_by)
         self.executors = Executors(
-            kernel, self.actor, self.supervisor, self.clock, self.counters, on_fault=self._on_error
+            kernel, self.actor, self.supervisor, self.clock, counters, on_fault=self._on_error
         )
         self.metrics_server: MetricsServer | None = None
         self._recovery = recovery = recovery or Recovery(Replayer())
-        self._snapshot_scheduler = snapshot_scheduler(
-            config, log, epoch, counters, recovery, self._on_error
-        )
+        snapshots = snapshot_scheduler(config, log, epoch, counters, recovery, self._on_error)
+        self._snapshot_scheduler = snapshots
         self._follower, self.is_read_only = follower, follower is not None
         # Not None iff the actors run: `stop` takes it, so that only the first call ends them.
         self._root: asyncio.Task[None] | None = None
