@@ -44,7 +44,7 @@ def test_a_rush_is_identical_in_memory_and_on_disk(tmp_path):
     assert run(seed=2, **small).digest != reports[0].digest
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_each_contested_object_is_won_in_each_group():
     report = run()
     scenario = report.scenario

@@ -101,6 +101,7 @@ def test_rows_and_digests_are_those_of_the_process_pool(nodes):
 
 
 @slow
+@pytest.mark.soak
 def test_each_way_of_a_run_to_fail_is_a_row(nodes):
     done = nodes("runs_that_fail")
     require_whole(done, 160)
@@ -122,6 +123,7 @@ def test_a_node_with_another_placet_ends_the_sweep_and_is_named(nodes):
 
 
 @slow
+@pytest.mark.soak
 def test_a_module_that_a_worker_lacks_ends_the_sweep_and_is_named(nodes):
     done = nodes("node_without_module")
     assert done["code"] == 1
@@ -159,6 +161,7 @@ def test_ctrl_c_keeps_what_is_finished(nodes):
 
 
 @slow
+@pytest.mark.soak
 def test_a_lost_machine_costs_no_run_and_another_takes_over(nodes):
     done = nodes("machine_lost")
     assert done["code"] == 0, done["error"]
