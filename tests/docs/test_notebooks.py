@@ -22,8 +22,9 @@ def test_a_notebook_is_its_tutorial_with_pictures(name):
     assert notebook_of(name).stat().st_size < 300_000
 
 
+# One runs here, the other at night: their code runs as that of the tutorials, too.
 @pytest.mark.slow
-@pytest.mark.parametrize("name", soak_between(NAMES[::-1], 2))  # their code runs as that of the tutorials
+@pytest.mark.parametrize("name", soak_between(NAMES[::-1], 2))
 def test_a_notebook_runs(name, tmp_path):
     assert pictures(executed(name, tmp_path))
 
