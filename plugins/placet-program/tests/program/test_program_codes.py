@@ -280,7 +280,7 @@ KNOWN = {*BATCHES, *DIAGNOSTICS, *(make.__name__ for make in (*REFUSALS, *TRAPS)
 
 def test_the_docs_page_and_the_source_list_the_tested_codes():
     tested = KNOWN - {"too_many_nodes_of_all"}
-    page = (ROOT / "docs" / "guides" / "program.md").read_text()
+    page = (ROOT / "plugins" / "placet-program" / "docs" / "program.md").read_text()
     assert set(re.findall(r"^\| `program\.(\w+)` \| [rewt]", page, re.MULTILINE)) == tested
     folder = Path(placet_program.__file__).parent
     source = "\n".join(path.read_text() for path in folder.rglob("*.py"))
