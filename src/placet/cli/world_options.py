@@ -1,6 +1,6 @@
-"""The options `--domain`, `--store` and `--set` of every command that opens a world; `--tokens`.
+"""Options of the commands that open a world: `--domain`, `--store`, `--set` and `--tokens`.
 
-Those of a world are read by the parser of the server's configuration, and a log that exists is
+The first three are read by the parser of the server's configuration, and a log that exists is
 continued with the settings in it. An option that overrides one of them is listed.
 """
 

@@ -297,7 +297,7 @@ class EffectHandler:
 
 @runtime_checkable
 class Domain(Protocol):
-    """A plug-in of kinds, rules and visibility.
+    """The interface of a domain: its kinds of intents, their rules, and the visibility of state.
 
     Subclass it: all but `name`, `version` and `kinds` have defaults. Every method is pure: its
     result depends on its arguments alone.
@@ -431,10 +431,10 @@ class Domain(Protocol):
         return () if self.sight is None else self.sight.hidden_fields(state, agent_id, ref)
 
     def shares_intents(self, state: "State", agent_id: str) -> bool:
-        """Return whether an agent may read the intents of others, as the log has them.
+        """Return whether an agent may read the recorded intents of other agents.
 
-        Those of the domain's kinds, admitted and refused ones, the past included. False by default:
-        an agent reads its own, and of others the visible changes of the state.
+        This covers all intents of the domain's kinds in the log, admitted and refused ones. False
+        by default: an agent reads its own intents, and the visible changes of state by others.
         `placet.kernel.intent_visibility` has the whole rule.
         """
         return False
