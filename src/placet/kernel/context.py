@@ -40,6 +40,19 @@ class GateContext:
             re-executed: a log may have been decided without these bounds, or with others.
     """
 
+    __slots__ = (
+        "charges",
+        "check_recorded",
+        "checks_shares",
+        "group",
+        "group_seq",
+        "ledger",
+        "now_ns",
+        "registry",
+        "state",
+        "transaction",
+    )
+
     def __init__(
         self,
         registry: Registry,

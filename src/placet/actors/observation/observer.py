@@ -40,6 +40,16 @@ class DirtySet:
         events_max: Maximum number of events.
     """
 
+    __slots__ = (
+        "_marks_max",
+        "events",
+        "events_dropped",
+        "is_all_marked",
+        "is_lost",
+        "marks",
+        "overflows",
+    )
+
     def __init__(self, marks_max: int, events_max: int) -> None:
         self._marks_max = marks_max
         self.marks: dict[Ref, int] = {}
@@ -181,6 +191,20 @@ class Observer:
         end: Why it ended, `closed` or `removed`; empty while it is open.
         dirty_set: Pending changes and events.
     """
+
+    __slots__ = (
+        "_begin",
+        "_changed",
+        "_host",
+        "_known",
+        "_open_state",
+        "_packer",
+        "_seen_seq",
+        "agent_id",
+        "dirty_set",
+        "end",
+        "view_seq",
+    )
 
     def __init__(
         self,

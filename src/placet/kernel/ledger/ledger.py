@@ -206,6 +206,38 @@ class Ledger:
         undo: Receives how each change is undone, but for numbers; None keeps nothing.
     """
 
+    __slots__ = (
+        "_is_order_kept",
+        "_is_outbox_sorted",
+        "_is_schedule_sorted",
+        "agents",
+        "dedup",
+        "executors",
+        "generation_floor",
+        "gone",
+        "group",
+        "has_quotas",
+        "marks",
+        "now_ns",
+        "ordinals",
+        "outbox",
+        "outbox_depth",
+        "outbox_shares",
+        "owned",
+        "policy",
+        "removals",
+        "schedule",
+        "schedule_shares",
+        "schedule_size",
+        "scheduled",
+        "scheduled_seen",
+        "seq",
+        "tick",
+        "undo",
+        "world_tat",
+        "world_work_tat",
+    )
+
     def __init__(self, policy: GateSettings) -> None:
         self.agents: dict[str, Agent] = {}
         self.removals = 0
