@@ -16,6 +16,7 @@ from placet.kernel.commit import apply_record
 from placet.kernel.commit.commit import DecisionRecorder
 from placet.kernel.decide import order
 from placet.kernel.ledger import ledger
+from placet.kernel.ledger.agent import Agent
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.log.divergence import DecisionMismatch
 from placet.kernel.log.replay import Divergence, folded
@@ -251,7 +252,7 @@ def test_the_order_of_ties_depends_on_seed_tick_group_and_agent_alone():
 def by_index(monkeypatch: pytest.MonkeyPatch) -> None:
     register = ledger.Ledger.add_agent
 
-    def add_agent(self: ledger.Ledger, agent_id: str, owner: str) -> ledger.Agent:
+    def add_agent(self: ledger.Ledger, agent_id: str, owner: str) -> Agent:
         agent = register(self, agent_id, owner)
         agent.order_key = mix64(len(self.agents)).to_bytes(16, "little")
         return agent

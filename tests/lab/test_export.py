@@ -27,7 +27,7 @@ from placet.tables.definitions import DEFINITIONS
 from placet.tables.export import export
 from placet.tables.files import ExportError
 from placet.tables.plan import TableOptions
-from placet.tables.table import Table
+from placet.tables.table import ArrowTable
 from tests.lab.logs import run_town
 
 
@@ -39,7 +39,7 @@ def exported(store, target, **options):
 
 def digests_of(folder):
     return {
-        path.name: Table(path.stem, pq.read_table(path)).digest()
+        path.name: ArrowTable(path.stem, pq.read_table(path)).digest()
         for path in sorted(folder.glob("*.parquet"))
     }
 
@@ -95,9 +95,9 @@ def test_all_formats_have_the_same_rows(town_log, tmp_path):
     exported(town_log, tmp_path / "x.parquet")
     exported(town_log, tmp_path / "x.arrow")
     exported(town_log, tmp_path / "x.csv")
-    parquet = Table("x", pq.read_table(tmp_path / "x.parquet"))
+    parquet = ArrowTable("x", pq.read_table(tmp_path / "x.parquet"))
     with pa.ipc.open_file(str(tmp_path / "x.arrow")) as reader:
-        arrow = Table("x", reader.read_all())
+        arrow = ArrowTable("x", reader.read_all())
     assert parquet.digest() == arrow.digest()
     frame = pd.read_csv(tmp_path / "x.csv")
     assert frame["seq"].tolist() == parquet.arrow["seq"].to_pylist()

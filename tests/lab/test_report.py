@@ -25,7 +25,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.printable import unseen_characters
 from placet.stores.url import open_event_log
 from placet.sweeps.errors import LabError
-from placet.tables.table import Table
+from placet.tables.table import ArrowTable
 from tests.agents.till import put, talk
 from tests.lab.coin import TOML
 from tests.lab.runs import log_of, run_coin
@@ -276,7 +276,9 @@ def test_values_that_are_not_finite_are_counted_and_left_out(tmp_path):
     assert figure.data["mean"] == [2, 5]
     assert figure.data["runs"] == [2, 1]
     times = [{"tick": n, "sim_time_ns": n * 10**9} for n in range(6)]
-    table = Table("world", pa.Table.from_pylist([a | b for a, b in zip(times, rows, strict=True)]))
+    table = ArrowTable(
+        "world", pa.Table.from_pylist([a | b for a, b in zip(times, rows, strict=True)])
+    )
     (_, series) = collected._world_figures(table)
     assert series.note == "of the world; 3 not finite, left out"
     assert series.data["x"] == [1, 3, None, None, 5, None]

@@ -9,7 +9,7 @@ from placet.lab import compare, turning_point
 from placet.stores.url import open_event_log
 from placet.sweeps.errors import LabError
 from placet.tables.parts import read_collected
-from placet.tables.table import Table
+from placet.tables.table import ArrowTable
 from tests.lab.coin import TOML, any_heads
 from tests.postgres.server import Server
 
@@ -30,7 +30,7 @@ def runs(postgres, tmp_path_factory):
 
 def digests_of(folder):
     return {
-        path.name: Table(path.stem, pq.read_table(path)).digest()
+        path.name: ArrowTable(path.stem, pq.read_table(path)).digest()
         for path in folder.glob("*.parquet")
     }
 

@@ -9,7 +9,8 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Draft, Kind, RuleRefusal, refuse
 from placet.kernel.plugin.domain import Rule
-from placet.kernel.state.tree import Entity, State
+from placet.kernel.state.collection import Entity
+from placet.kernel.state.tree import State
 from placet.kernel.visibility.relations import HideFields, SameTeam
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref

@@ -6,6 +6,8 @@ Time, seed, order and configuration arrive as data. The kernel knows no domain b
 are plugged in through the port in `kernel/plugin/domain.py`.
 """
 
+from placet.kernel.arrays.field import Field, Table
+from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.commit.commit import RecordList
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain, EffectHandler, Kind, RuleRefusal, conflict, refuse
@@ -17,15 +19,18 @@ from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.schemas.config import KernelConfig
 
 __all__ = [
+    "ColumnBatch",
     "Domain",
     "Draft",
     "EffectHandler",
+    "Field",
     "Kernel",
     "KernelConfig",
     "Kind",
     "RecordList",
     "RollbackMark",
     "RuleRefusal",
+    "Table",
     "VisibilityPolicy",
     "WorldState",
     "conflict",

@@ -10,8 +10,9 @@ Times in public methods are simulated seconds; internally they are integer nanos
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
+from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.commit.commit import DecisionRecorder, Journal, RecordSink
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import (
@@ -30,7 +31,8 @@ from placet.kernel.decide.single.record import SingleRecorder
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
 from placet.kernel.gate.wire_defaults import with_defaults, with_ints
-from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
+from placet.kernel.ledger.agent import Agent
+from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.ledger.schedule import batches_of, due_batches
 from placet.kernel.ledger.stored_verdict import unpack
 from placet.kernel.log import snapshot as snapshots
@@ -65,8 +67,14 @@ from placet.schemas.keywords import explain_keywords, require_a
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED
 from placet.schemas.log.operator_records import Given
 from placet.schemas.log.record import AgentChange, Changes, Header
+from placet.schemas.missing_key import MissingKeyError
 from placet.schemas.name_suggestions import nearest
 from placet.schemas.verdict import NOT_KEPT, Verdict
+
+if TYPE_CHECKING:
+    from placet.kernel.columns.form import CheckedColumns
+    from placet.kernel.columns.population import PopulationHandle
+    from placet.kernel.columns.verdict import ColumnVerdict
 
 _GROUP_MIN: Final = 2
 """Batches of a group that are decided together."""
@@ -99,6 +107,8 @@ class Kernel:
         history_head: Hash of the last record of `history`, which is the head of its chain.
         declared: Names of the collections that the domains declare, or made in the header, which
             is public: to know them discloses no hidden change.
+        uses_arrays: Column batches are decided and applied as arrays. False takes them row by row,
+            with the same result.
         joins_batches: Batches of one intent in a group are decided together, and share a record.
             False decides each by itself, with the same result.
         idle_names: A sentence for each name in `history` that has no effect, such as a quota of no
@@ -132,7 +142,7 @@ class Kernel:
 
         self._structure = Structure(self.registry, config.limits)
         self._single_structure = SingleStructure(self.registry, config.limits)
-        self.joins_batches = True
+        self.joins_batches = self.uses_arrays = True
         raises_faults = config.on_rule_error == "raise"
         self._rules = DomainRules(effect_validator, raises_faults=raises_faults)
         self._validator = effect_validator
@@ -163,6 +173,7 @@ class Kernel:
             require_world_name(config.world)
             self._declare(self._control.begin(config.world, config.seed, origin or {}, rules))
             self._control.configure(settings)
+            self._make_tables()
             return
         self._declare(past.header.changes)
         if self._validate_header(past.header, past.ledger) != rules:
@@ -170,6 +181,7 @@ class Kernel:
         # A fork may have been cut before the first settings, which take a seq even as the default.
         if past.ledger.policy != settings or past.configured_data is None:
             self._control.configure(settings)
+        self._make_tables()
         self._sync_validator()
 
     def __repr__(self) -> str:
@@ -357,6 +369,16 @@ class Kernel:
         answers = self.decide_checked((checked,), now_ns).answers
         return next(verdict for decided, verdict in answers if decided is checked)
 
+    def decide_columns(self, batch: ColumnBatch, now: float | None = None) -> "ColumnVerdict":
+        """Decide a column batch, and before it the scheduled batches that are due.
+
+        Raises:
+            ValueError: Its form is wrong; nothing was decided, and time did not advance.
+        """
+        self._checked_columns(batch)
+        (verdict,) = self._decide_all([batch], self._ns(now))
+        return cast("ColumnVerdict", verdict)
+
     def decide_group(
         self, batches: Sequence[object], now: float | None = None, *, submitter: str = OPERATOR
     ) -> list[Verdict]:
@@ -479,6 +501,55 @@ class Kernel:
         elif permitted is not None and permitted != agent.permissions:
             self.set_agent_permissions(agent_id, permitted)
         return agent
+
+    def register_population(
+        self,
+        name: str,
+        count: int,
+        *,
+        table: str,
+        permissions: Iterable[str] | None = None,
+        owner: str | None = None,
+        priority_max: int = 100,
+        quotas: Mapping[str, Mapping[str, float] | QuotaSpec] | None = None,
+        **columns: object,
+    ) -> "PopulationHandle":
+        """Register the agents `<name>:0` to `<name>:<count - 1>` and their rows of a table.
+
+        Args:
+            name: Name of the population; no other agent may have a name `<name>:<number>`.
+            count: Number of its members. It does not change.
+            table: Table of agents that has no population yet.
+            permissions: Kinds that each member may propose; None is the configured default.
+            owner: Submitter that may also submit for them; None is the operator alone.
+            priority_max: Cap on the priority of their ordinary batches, 0..100.
+            quotas: Quotas of each member by kind (`*` is all kinds together).
+            **columns: Initial values of fields, arrays `(count, *field.shape)`.
+
+        Raises:
+            AgentError: The name is not an identity, is reserved or taken.
+            ValueError: The table, the count, a column or a quota does not fit; nothing was changed.
+            ValidationError: A domain raised in `on_populate`; nothing was changed.
+        """
+        permitted = self._permitted(permissions, None)
+        require_kinds((*self.registry.kinds, *QUOTA_KEYS), quotas or (), "quotas")
+        require_clear_name(name, "the name of a population")
+        self._control.register_population(
+            name, count, table, permitted, owner, priority_max, quotas or {}, columns
+        )
+        return self.population(name)
+
+    def population(self, name: str) -> "PopulationHandle":
+        """Return a population of this world.
+
+        Raises:
+            KeyError: There is none of this name.
+        """
+        from placet.kernel.columns.population import PopulationHandle  # noqa: PLC0415  # numpy is an extra
+
+        if name not in self.ledger.populations:
+            raise MissingKeyError(name, "population", self.ledger.populations)
+        return PopulationHandle(self, self.ledger.populations[name])
 
     def own_collections(self, agent_id: str, attributes: Mapping[str, Json]) -> frozenset[str]:
         """Return the collections in which `on_register` would create an entity of an agent's name.
@@ -728,7 +799,77 @@ class Kernel:
         require_compatible(then, ledger.scheduled.values(), self.registry)
         return then
 
+    def _make_tables(self) -> None:
+        """Make the tables without agents that the log does not have."""
+        for table in self.registry.tables.values():
+            if table.rows is not None and table.name not in self._state.tables:
+                self._control.make_table(table)
+
+    def _checked_columns(self, batch: ColumnBatch) -> "CheckedColumns":
+        from placet.kernel.columns.form import checked  # noqa: PLC0415  # numpy is an extra
+
+        return checked(batch, self.ledger, self.registry)
+
     def _decide_all(
+        self, batches: Sequence[object], now_ns: int, submitter: str = OPERATOR
+    ) -> list[Verdict]:
+        if self.registry.tables and ColumnBatch in set(map(type, batches)):
+            return self._decide_mixed(batches, now_ns, submitter)
+        return self._decide_ordinary(batches, now_ns, submitter)
+
+    def _decide_mixed(
+        self, batches: Sequence[object], now_ns: int, submitter: str
+    ) -> list[Verdict]:
+        """Decide a group with column batches: each is a group by itself, at its place.
+
+        The form of all is checked first, so that a mistake raises before anything is decided.
+        """
+        columns = {
+            place: self._checked_columns(batch)
+            for place, batch in enumerate(batches)
+            if isinstance(batch, ColumnBatch)
+        }
+        verdicts: list[Verdict] = []
+        begin = 0
+        for place in [*columns, len(batches)]:
+            ordinary = batches[begin:place]
+            if ordinary or not begin:  # the first decides the batches that are due
+                verdicts += self._decide_ordinary(ordinary, now_ns, submitter)
+            if place in columns:
+                verdicts.append(self._decide_columns(columns[place]))  # type: ignore[arg-type]
+            begin = place + 1
+        return verdicts
+
+    def _decide_columns(self, batch: "CheckedColumns") -> "ColumnVerdict":
+        from placet.kernel.columns import group  # noqa: PLC0415  # numpy is an extra
+
+        self._batches += 1
+        context, journal = self._context, self._journal
+        answer = group.known(batch, context, self._batches, journal.durability)
+        if answer is not None:
+            return answer
+        self._recorder.open_group()
+        verdict = group.decide(
+            batch,
+            context,
+            journal,
+            self.config.seed,
+            self._batches,
+            self._rules.report_fault,
+            uses_arrays=self.uses_arrays,
+        )
+        self._close_group()
+        return verdict
+
+    def _close_group(self) -> None:
+        """Count a group that left a record, and write a checkpoint when there are enough."""
+        self.ledger.now_ns = self._context.now_ns
+        self._groups += 1
+        if self._groups >= self.config.limits.checkpoint_groups:
+            self._groups = 0
+            self._control.checkpoint()
+
+    def _decide_ordinary(
         self, batches: Sequence[object], now_ns: int, submitter: str = OPERATOR
     ) -> list[Verdict]:
         checked = self._check_all(batches, submitter)

@@ -86,12 +86,13 @@ def _ones(count: int) -> int:
     return int.from_bytes((b"\1" + bytes(LANE_BYTES - 1)) * count, "little")
 
 
-def _hash64(text: str) -> int:
+def name_hash(text: str) -> int:
+    """Return the 64-bit hash of a name, by which purposes, agents and fields enter a mix."""
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big")
 
 
-_purpose_key: Final = lru_cache(maxsize=_PURPOSES_MAX)(_hash64)
+_purpose_key: Final = lru_cache(maxsize=_PURPOSES_MAX)(name_hash)
 
 
 def agent_key(agent_id: str) -> int:
@@ -102,8 +103,8 @@ def agent_key(agent_id: str) -> int:
     """
     sequence = sequence_form(agent_id)
     if sequence is None:
-        return _hash64(agent_id)
-    return mix64(_hash64(sequence[0]), sequence[1])
+        return name_hash(agent_id)
+    return mix64(name_hash(sequence[0]), sequence[1])
 
 
 cached_agent_key: Final = lru_cache(maxsize=_AGENTS_MAX)(agent_key)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from placet.history.verify_log import Verification
     from placet.schemas.explanation import Explanation
     from placet.tables.plan import TablePlan
-    from placet.tables.table import Rows, Tables
+    from placet.tables.table import LogRows, Tables
 
 
 class PastWorld:
@@ -146,21 +146,21 @@ class Log:
         return PastWorld(replay_to(self._log, Position(seq=seq, tick=tick)))
 
     @property
-    def intents(self) -> "Rows":
+    def intents(self) -> "LogRows":
         """The admitted intents, in order of execution."""
         return self._rows("intents")
 
     @property
-    def refusals(self) -> "Rows":
+    def refusals(self) -> "LogRows":
         """The recorded refusals of intents."""
         return self._rows("refusals")
 
     @property
-    def changes(self) -> "Rows":
+    def changes(self) -> "LogRows":
         """The changed fields, with their values before and after."""
         return self._rows("changes")
 
-    def entities(self, every: int | None = None) -> "Rows":
+    def entities(self, every: int | None = None) -> "LogRows":
         """Return the entities after every `every`-th tick, or without it at the end of the log."""
         return self._rows("entities", every)
 
@@ -169,7 +169,7 @@ class Log:
 
         Args:
             names: Names of the tables; none is all.
-            every: Rows of `entities` after every `every`-th tick; None is the end of the log.
+            every: LogRows of `entities` after every `every`-th tick; None is the end of the log.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -221,12 +221,12 @@ class Log:
 
         return TablePlan(self._log, TableOptions(names=names, every=every))
 
-    def _rows(self, name: str, every: int | None = None) -> "Rows":
-        from placet.tables.table import Rows  # noqa: PLC0415  # only tables need it
+    def _rows(self, name: str, every: int | None = None) -> "LogRows":
+        from placet.tables.table import LogRows  # noqa: PLC0415  # only tables need it
 
         if every is not None and every < 1:
             raise PlacetError(f"every must be a number of ticks from 1 on, got {every}")
-        return Rows(name, lambda: self._plan((name,), every))
+        return LogRows(name, lambda: self._plan((name,), every))
 
 
 def _names(names: str | Iterable[str]) -> frozenset[str]:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from placet.kernel.kernel import Kernel
-from placet.kernel.ledger.ledger import Agent, Ledger
+from placet.kernel.ledger.agent import Agent
+from placet.kernel.ledger.ledger import Ledger
 from placet.scenarios.policies import PolicyFactory
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.scenario_agent import ScenarioAgent

@@ -146,6 +146,9 @@ class Limits(_Bounds):
     outbox_depth_max: int = 1_024
     tombstones_max: int = 4_096
     checkpoint_groups: int = 256
+    column_rows_max: int = 1_000_000
+    column_bytes_max: int = 256 * 1024 * 1024
+    column_batches_kept: int = 2
     batch_work_max: int = 10_000
     group_work_max: int = 10_000
     # the actors
@@ -221,6 +224,9 @@ _ADDED_LATER: Final = frozenset(
         "schedule_bytes_max",
         "schedule_batches_per_agent_max",
         "schedule_bytes_per_agent_max",
+        "column_rows_max",
+        "column_bytes_max",
+        "column_batches_kept",
     }
 )
 

@@ -17,7 +17,7 @@ from placet.tables.collector import Collector
 from placet.tables.column_types import JSON, ColumnType
 from placet.tables.definitions import Column
 from placet.tables.parts import checked, converted, reading, types_of
-from placet.tables.table import Table
+from placet.tables.table import ArrowTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,7 @@ def streams_of(collector: Collector) -> dict[str, bytes]:
 
 def joined_table(
     name: str, folder: Path, runs: Sequence[tuple[Mapping[str, Json], Sequence[Json] | None]]
-) -> Table:
+) -> ArrowTable:
     """Return the rows of a table of several runs, with columns that name the run.
 
     The type of a column is that which holds its values of all runs.
@@ -51,7 +51,7 @@ def joined_table(
         LabError: The rows of a run cannot be read.
     """
     with reading(folder, LabError):
-        return Table(name, _joined(name, folder, runs))
+        return ArrowTable(name, _joined(name, folder, runs))
 
 
 def _joined(

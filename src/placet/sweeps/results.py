@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-    from placet.tables.table import Table
+    from placet.tables.table import ArrowTable
+
 
 _SHOWN_ROWS: Final = 10
 _SHOWN_CHARS: Final = 12
@@ -138,7 +139,7 @@ class Results(Sequence[Row]):
         """The names of the collected tables."""
         return list(dict.fromkeys(table for places in self._places for table in places))
 
-    def collected(self, name: str) -> "Table":
+    def collected(self, name: str) -> "ArrowTable":
         """Return the collected rows of all runs: of `agents`, `world` or `refusals`.
 
         The columns begin with the keys in which the scenarios differ, and the seed.

@@ -29,7 +29,8 @@ from placet.kernel.gate import FINAL_STAGES
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.replay import Replayer
-from placet.kernel.state.tree import Entity, State, WorldState
+from placet.kernel.state.collection import Entity
+from placet.kernel.state.tree import State, WorldState
 from placet.plugins.domains import import_from_here
 from placet.schemas.codec import Json, from_numpy
 from placet.schemas.json_value import InvalidJsonValue, format_value, to_json_value
@@ -53,7 +54,7 @@ from placet.tables.arrow import pyarrow
 from placet.tables.definitions import Column
 from placet.tables.parts import FIXED, CollectedTable, CollectError, PartFolder, read_collected
 from placet.tables.rows import refused_intents
-from placet.tables.table import Table, Tables
+from placet.tables.table import ArrowTable, Tables
 
 WorldFunction = Callable[[WorldState], object]
 
@@ -252,7 +253,7 @@ class Collector:
         tables = {}
         for table in self._tables:
             rows = list(table.rows)
-            tables[table.name] = Table(table.name, table.take())
+            tables[table.name] = ArrowTable(table.name, table.take())
             table.rows = rows
         return Tables(tables)
 

@@ -26,7 +26,7 @@ from placet.tables.arrow import TableSchema, arrow_array, arrow_type, pyarrow
 from placet.tables.column_types import JSON, ColumnType
 from placet.tables.definitions import REFUSALS, SEQ, SIM_TIME, TICK, Column
 from placet.tables.files import SCHEMA_FILE, parquet_file
-from placet.tables.table import Table, Tables
+from placet.tables.table import ArrowTable, Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -352,7 +352,7 @@ def read_collected(folder: Path) -> Tables:
                 f"{schema} is of no collector: expected the tables {', '.join(sorted(FIXED))}, "
                 f"got {', '.join(map(repr, names))}"
             )
-        return Tables({name: Table(name, _read_sealed(folder, name)) for name in names})
+        return Tables({name: ArrowTable(name, _read_sealed(folder, name)) for name in names})
 
 
 def _read_sealed(folder: Path, name: str) -> "pa.Table":

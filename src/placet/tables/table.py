@@ -22,7 +22,7 @@ _ROWS_SHOWN: Final = 10
 _COLUMNS_SHOWN: Final = 16
 
 
-class Table:
+class ArrowTable:
     """An Arrow table with its name.
 
     Args:
@@ -81,7 +81,7 @@ class Table:
         return frame
 
     def __repr__(self) -> str:
-        return printable(f"<Table {self.name}: {len(self)} rows, {len(self.columns)} columns>")
+        return printable(f"<ArrowTable {self.name}: {len(self)} rows, {len(self.columns)} columns>")
 
     def _repr_html_(self) -> str:
         shown = self.columns[:_COLUMNS_SHOWN]
@@ -91,17 +91,17 @@ class Table:
         return html_rows(f"{self.name}: {len(self)} rows{more}", head)
 
 
-class Tables(Mapping[str, Table]):
+class Tables(Mapping[str, ArrowTable]):
     """Tables by name.
 
     Args:
         tables: The tables.
     """
 
-    def __init__(self, tables: Mapping[str, Table]) -> None:
+    def __init__(self, tables: Mapping[str, ArrowTable]) -> None:
         self._tables = dict(tables)
 
-    def __getitem__(self, name: str) -> Table:
+    def __getitem__(self, name: str) -> ArrowTable:
         return self._tables[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -127,13 +127,13 @@ def read_tables(plan: TablePlan) -> Tables:
     from_batches = pyarrow().Table.from_batches
     return Tables(
         {
-            name: Table(name, from_batches(batches[name], schema.arrow()))
+            name: ArrowTable(name, from_batches(batches[name], schema.arrow()))
             for name, schema in plan.schemas.items()
         }
     )
 
 
-class Rows:
+class LogRows:
     """The rows of one table of a log, read from the log each time they are iterated.
 
     They need no extra. A row is a dict of the table's columns; the payload of an intent is a dict.
@@ -181,7 +181,7 @@ class Rows:
         return read_tables(self._plan())[self.name].to_polars()
 
     def __repr__(self) -> str:
-        return f"<Rows of {self.name}: iterate, or call to_arrow(), to_pandas(), to_polars()>"
+        return f"<LogRows of {self.name}: iterate, or call to_arrow(), to_pandas(), to_polars()>"
 
     def _repr_html_(self) -> str:
         first = list(islice(self, _ROWS_SHOWN))

@@ -15,7 +15,7 @@ from placet.actors.observation.viewer import Viewer
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.explain_record import explain_batch
 from placet.kernel.log.verify import Verifier
-from placet.kernel.state.tree import Stamp
+from placet.kernel.state.collection import Stamp
 from placet.schemas.codec import Json, canonical
 from placet.schemas.identity import Ref
 from placet.schemas.log.record import Admitted, LogAppend, Refused, decode_record

@@ -15,7 +15,8 @@ from placet.domains.memory import Memory
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel
 from placet.kernel.plugin.domain import Kind
-from placet.kernel.state.tree import Entity, State
+from placet.kernel.state.collection import Entity
+from placet.kernel.state.tree import State
 from placet.kernel.visibility.policy import Visibility
 from placet.kernel.visibility.positions import PositionGrid, point_of
 from placet.schemas.identity import Ref

@@ -14,8 +14,8 @@ from placet.kernel.gate import dedup
 from placet.kernel.ledger.dedup_window import Window
 from placet.kernel.ledger.token_buckets import charge, charges_on
 from placet.kernel.log import snapshot
+from placet.kernel.state.collection import Stamp
 from placet.kernel.state.transaction import START, Transaction
-from placet.kernel.state.tree import Stamp
 from placet.schemas.refusal import Stage
 from tests.kernel.reference.gate_machine import GateMachine
 

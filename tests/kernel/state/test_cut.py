@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.kernel.log.replay import fold_changes
+from placet.kernel.state.collection import Collection, Entity
 from placet.kernel.state.transaction import Transaction
-from placet.kernel.state.tree import Collection, Entity, State
+from placet.kernel.state.tree import State
 
 ENTITIES = ("a", "b", "c")
 STEPS = st.lists(

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.kernel.state import entity_cut
+from placet.kernel.state.collection import Entity
 from placet.kernel.state.entity_cut import EntityCut
 from placet.kernel.state.transaction import Transaction
-from placet.kernel.state.tree import Entity, State
+from placet.kernel.state.tree import State
 
 IDS = [f"e{number}" for number in range(300)]
 CHANGES = st.lists(

@@ -8,7 +8,8 @@ import pytest
 from placet.kernel import Domain, Kernel
 from placet.kernel.plugin.domain import Kind
 from placet.kernel.plugin.registry import Registry
-from placet.kernel.state.tree import Entity, State
+from placet.kernel.state.collection import Entity
+from placet.kernel.state.tree import State
 from placet.kernel.visibility.distance import WithinDistance
 from placet.kernel.visibility.policy import AllOf, AnyOf, Visibility
 from placet.kernel.visibility.protocols import VisibilityPolicy

@@ -17,7 +17,7 @@ from placet.history.reader import (
 from placet.history.selection import Selection, selected_records
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Divergence, Replayer, folded
-from placet.kernel.state.tree import Entity
+from placet.kernel.state.collection import Entity
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import Checkpoint, LogAppend, LogStart, decode_record, encode_record
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition

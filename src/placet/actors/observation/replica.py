@@ -8,7 +8,8 @@ stays as it was, and observers that know the same version of an entity share it 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from placet.kernel.kernel import Kernel
-from placet.kernel.state.tree import Entity, Stamp, State
+from placet.kernel.state.collection import Entity, Stamp
+from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, freeze, joined
 from placet.schemas.identity import Ref
 from placet.schemas.log.record import Changes, EntityChange, Record

@@ -204,7 +204,7 @@ def _print_json_array(records: Iterator[tuple[int, Record]]) -> None:
         say("]" if before != "[" else "[]")
 
 
-def _summary(record: Record) -> str:
+def _summary(record: Record) -> str:  # noqa: C901, PLR0912  # a branch a type
     match record:
         case log_record.Header():
             domains = ", ".join(f"{name} {version}" for name, version in record.domains)
@@ -235,6 +235,13 @@ def _summary(record: Record) -> str:
         case log_record.EffectChanged():
             why = f": {record.why}" if record.why else ""
             return f"effect {record.effect_seq}.{record.effect_index} {record.what}{why}"
+        case log_record.TableMade():
+            agents = "" if record.members is None else f", agents {record.stem}:0 and on"
+            return f"table {record.table} of {record.count} rows{agents}"
+        case log_record.Columns():
+            rows = log_record.record_as_dict(record)
+            refused = f", {rows['refused']} refused" if rows["refused"] else ""
+            return f"{record.kind} of {record.population} {record.req_id}{refused}"
         case log_record.Checkpoint():
             return f"state digest {record.state_digest.hex()}"
         case _:

@@ -8,7 +8,8 @@ replay ends with the same ledger. Live code calls the function of its record; a 
 from collections.abc import Sequence
 
 from placet.kernel.ledger import dedup_window, stored_verdict
-from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger, Mark, Pending
+from placet.kernel.ledger.agent import Agent
+from placet.kernel.ledger.ledger import GateSettings, Ledger, Mark, Pending
 from placet.kernel.ledger.ordinals import PENDING_MAX
 from placet.kernel.ledger.stored_verdict import StoredRefusal
 from placet.kernel.ledger.token_buckets import Charges, charge, charges_on, work_charges
@@ -35,12 +36,15 @@ from placet.schemas.log.record import (
     Scheduled,
     Settled,
     SettlementFailed,
+    TableMade,
     Tick,
     TickWithAgents,
 )
 
 
-def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = None) -> None:
+def apply_record(  # noqa: C901, PLR0912  # a branch for each type
+    ledger: Ledger, record: Record, batch: CheckedBatch | None = None
+) -> None:
     """Apply a record of any type to the ledger.
 
     Live decisions on batches call the function of their record's type, such as `apply_admitted`.
@@ -78,6 +82,8 @@ def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = No
             _apply_fork_adopted(ledger, record)
         case TickWithAgents():
             _apply_agents(ledger, record.agents)
+        case TableMade():
+            _apply_table_made(ledger, record)
         case _:
             pass  # Header, RulesChanged, Tick, Patched and Checkpoint change nothing else
     _count_hooks(ledger, record)
@@ -105,6 +111,13 @@ def _count_hooks(ledger: Ledger, record: Record) -> None:
         ledger.ordinals.add_hook(OPERATOR, record.now_ns)
     elif isinstance(record, AgentChanged) and record.what == "removed":
         ledger.ordinals.add_hook(record.agent_id, record.now_ns)
+
+
+def _apply_table_made(ledger: Ledger, record: TableMade) -> None:
+    """Add the population of a table; a table without agents is no part of the ledger."""
+    from placet.kernel.commit.table_made import add_members  # noqa: PLC0415  # numpy is an extra
+
+    add_members(ledger, record)
 
 
 def apply_configured(ledger: Ledger, record: Configured) -> None:

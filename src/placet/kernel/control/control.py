@@ -10,17 +10,20 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from placet.kernel.arrays.field import Table, spec_of
 from placet.kernel.commit.apply_record import apply_record
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.attributes import Attributes, require_read
 from placet.kernel.control.registrar import Registrar, no_room, plain_fields
 from placet.kernel.gate.domain_rules import DomainRules
-from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
+from placet.kernel.ledger.agent import Agent
+from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.plugin.boundary import PluginError, plugin_boundary, short_place_of
-from placet.kernel.plugin.domain import Domain, RuleRefusal
+from placet.kernel.plugin.domain import Domain, NewPopulation, RuleRefusal
+from placet.kernel.plugin.registry import overrides
 from placet.kernel.plugin.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
@@ -32,7 +35,7 @@ from placet.schemas.errors import (
     ValidationError,
     describe_error,
 )
-from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
+from placet.schemas.identity import OPERATOR, RESERVED_IDS, SYSTEM, is_identity
 from placet.schemas.json_value import format_value
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
@@ -46,14 +49,19 @@ from placet.schemas.log.record import (
     Record,
     Registered,
     RulesChanged,
+    TableMade,
     Tick,
     TickWithAgents,
     agents_of,
     encode_record,
 )
+from placet.schemas.name_suggestions import nearest
 from placet.schemas.names import name_fault, path_part_fault
 
 Hook: TypeAlias = Callable[[], object]
+Membership: TypeAlias = tuple[str, list[str] | None, dict[str, tuple[int, int]], int]
+"""Owner, permissions, quotas and highest priority of the members of a population."""
+
 R = TypeVar("R", bound=Record)
 _PRIORITY_MAX = 100
 _REFUSING: Final = frozenset({"on_register"})
@@ -140,14 +148,8 @@ class Control:
         """
         ledger, draft = self._ledger, self._context.transaction
         agent_id = self._new_name(agent_id)
-        if type(priority_max) is not int or not 0 <= priority_max <= _PRIORITY_MAX:
-            raise ValueError(f"priority_max must be an int in 0..100, got {priority_max!r}")
-        if AGENT_WORK in quotas or WORLD_WORK in quotas:
-            raise ValueError(
-                f"{agent_id!r} cannot have a separate quota of work; set {AGENT_WORK!r} among "
-                "the quotas of the world, which limits each agent"
-            )
-        own = {kind: _pair(Quota.of(spec)) for kind, spec in quotas.items()}
+        _require_priority(priority_max)
+        own = _own_quotas(agent_id, quotas)
         frozen = freeze(plain_fields(attributes, ledger.policy.limits))
         if permissions is None:
             permissions = ledger.policy.default_permissions
@@ -194,6 +196,117 @@ class Control:
         with suppress(PluginError, ValidationError):
             self.act("on_register", hooks, noted, agent_id)
         return frozenset(found)
+
+    def make_table(self, table: Table) -> None:
+        """Make a table without agents, whose rows have their defaults."""
+        assert table.rows is not None, "a table of agents is made with its population"
+        record = self._table_made(table, table.stem, table.rows, [], None)
+        self._state_of(record)
+        self.write(record)
+
+    def register_population(  # noqa: PLR0917  # the parts of its record
+        self,
+        name: str,
+        count: int,
+        table: str,
+        permissions: Iterable[str] | None,
+        owner: str | None,
+        priority_max: int,
+        quotas: Mapping[str, Mapping[str, object]],
+        columns: Mapping[str, object],
+    ) -> None:
+        """Register a population with its table, and run the domains' `on_populate`.
+
+        Raises:
+            AgentError: The name is not an identity, is reserved or taken.
+            ValueError: The table, the count, a column or a quota does not fit.
+            ValidationError: A domain raised; nothing was changed.
+        """
+        from placet.kernel.commit.table_made import columns_given  # noqa: PLC0415  # numpy is an extra
+
+        declared = self._free_table(table)
+        self._require_population(name, count)
+        _require_priority(priority_max)
+        own = _own_quotas(name, quotas)
+        if permissions is None:
+            permissions = self._ledger.policy.default_permissions
+        given = columns_given(name, declared.fields, columns, count)
+        encoded = [(field, values.tobytes()) for field, values in given.items()]
+        members = (owner or OPERATOR, _sorted(permissions), own, priority_max)
+        self._populate(self._table_made(declared, name, count, encoded, members))
+
+    def _populate(self, record: TableMade) -> None:
+        """Make the table of a population, run the hooks, and write the record."""
+        self._state_of(record)
+        draft = self._context.transaction
+        population = NewPopulation(record.stem, record.table, record.count)
+        hooks = [
+            self.hook_of(domain, "on_populate", draft, population)
+            for domain in self._context.registry.domains
+            if overrides(domain, "on_populate")
+        ]
+        try:
+            made = self.act("on_populate", hooks, lambda changes: replace(record, changes=changes))
+        except BaseException as error:
+            self._context.state.drop_table(record.table)
+            if isinstance(error, PluginError):
+                raise _hook_error(error) from error.error
+            raise
+        self.write(*made)
+
+    def _free_table(self, name: str) -> Table:
+        """Return a declared table of agents that has no population yet."""
+        tables = self._context.registry.tables
+        of_agents = [each.name for each in tables.values() if each.rows is None]
+        if name not in of_agents:
+            near = nearest(str(name), of_agents, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the tables of agents are {of_agents}"
+            raise ValueError(f"there is no table of agents {name!r}; {hint}")
+        if name in self._context.state.tables:
+            stem = self._context.state.tables[name].stem
+            raise ValueError(f"the table {name!r} has its population, {stem!r}, already")
+        return tables[name]
+
+    def _require_population(self, name: str, count: int) -> None:
+        ledger, state = self._ledger, self._context.state
+        if not is_identity(f"{name}:0") or name in RESERVED_IDS or ":" in str(name):
+            raise AgentError(f"the name of a population is an identity without ':', got {name!r}")
+        taken = {table.stem for table in state.tables.values()}
+        taken |= {table.stem for table in self._context.registry.tables.values() if table.rows}
+        members = (agent for agent in ledger.agents if agent.startswith(f"{name}:"))
+        if name in taken or any(members):
+            raise AgentError(f"rows or agents named {name}:<number> are there; choose another name")
+        rows_max = ledger.policy.limits.column_rows_max
+        if type(count) is not int or not 1 <= count <= rows_max:
+            raise ValueError(
+                f"a population has 1..{rows_max} members (limits.column_rows_max), got {count!r}"
+            )
+
+    def _table_made(
+        self,
+        table: Table,
+        stem: str,
+        count: int,
+        columns: list[tuple[str, bytes]],
+        members: Membership | None,
+    ) -> TableMade:
+        specs = [(name, *spec_of(field)) for name, field in table.fields.items()]
+        return TableMade(
+            *self.next_head(),
+            table=table.name,
+            stem=stem,
+            count=count,
+            fields=specs,
+            columns=columns,
+            members=members,
+            changes=NO_CHANGES,
+            written=[],
+        )
+
+    def _state_of(self, record: TableMade) -> None:
+        from placet.kernel.commit.table_made import make_table  # noqa: PLC0415  # numpy is an extra
+
+        make_table(self._context.state, record)
 
     def change_agent(
         self, agent_id: str, change: str, permissions: Iterable[str] | None = None
@@ -374,6 +487,23 @@ def _encoded(action: str, record: Record) -> bytes:
 def _require_passed(action: str, returned: object) -> None:
     if isinstance(returned, RuleRefusal):
         raise ValidationError(f"{action}: {returned.message}")
+
+
+def _require_priority(priority_max: int) -> None:
+    if type(priority_max) is not int or not 0 <= priority_max <= _PRIORITY_MAX:
+        raise ValueError(f"priority_max must be an int in 0..100, got {priority_max!r}")
+
+
+def _own_quotas(
+    name: str, quotas: Mapping[str, Mapping[str, object]]
+) -> dict[str, tuple[int, int]]:
+    """Return the quotas of an agent, or of each member of a population, as a record has them."""
+    if AGENT_WORK in quotas or WORLD_WORK in quotas:
+        raise ValueError(
+            f"{name!r} cannot have a separate quota of work; set {AGENT_WORK!r} among "
+            "the quotas of the world, which limits each agent"
+        )
+    return {kind: _pair(Quota.of(spec)) for kind, spec in quotas.items()}
 
 
 def _pair(quota: Quota) -> tuple[int, int]:

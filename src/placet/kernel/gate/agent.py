@@ -2,7 +2,7 @@
 
 from placet.kernel.context import GateContext
 from placet.kernel.gate.intent_refusals import positions_of, refuse_intent
-from placet.kernel.ledger.ledger import Agent
+from placet.kernel.ledger.agent import Agent
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.refusal import Refusal, RefusalCode

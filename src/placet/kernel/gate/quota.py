@@ -12,7 +12,7 @@ from functools import partial
 
 from placet.kernel.context import GateContext
 from placet.kernel.gate.intent_refusals import positions_of, refuse_batch, refuse_intent
-from placet.kernel.ledger.ledger import Agent
+from placet.kernel.ledger.agent import Agent
 from placet.kernel.ledger.token_buckets import (
     Charge,
     Charges,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from placet.kernel.ledger.agent import Agent
 from placet.kernel.ledger.dedup_window import DedupWindows, WindowOwner
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.ledger.undo import Undo, restore_item
-from placet.kernel.prng import LANE_BYTES, agent_key
 from placet.schemas.codec import Json
 from placet.schemas.config import (
     AGENT_WORK,
@@ -30,7 +30,7 @@ from placet.schemas.limits import Limits, base_work
 from placet.schemas.log.record import GENESIS, Scheduled
 
 if TYPE_CHECKING:
-    from placet.kernel.ledger.dedup_window import Window
+    from placet.kernel.ledger.members import Members
 
 _GONE_MAX: Final = 64
 """Number of entries of removed batches that the schedule's heap may hold, besides one per waiting
@@ -47,51 +47,6 @@ _SCALARS: Final = (
 """Attributes of a ledger that a mark holds whole."""
 
 _SCALARS_OF: Final = attrgetter(*_SCALARS)
-
-
-class Agent:
-    """A registered agent: its permissions, quotas and dedup window.
-
-    Attributes:
-        agent_id: Its name.
-        owner: Submitter that may submit for it, besides itself and the operator.
-        permissions: Kinds that it may propose; None is all.
-        priority_max: Cap on the priority by which its batches are ordered.
-        is_suspended: Its batches are refused until it is resumed.
-        quotas: Quotas of this agent by kind (`*` is all kinds together), besides the world's.
-        tats: GCRA theoretical arrival time of each bucket, nanoseconds.
-        window: Its dedup window; None before its first remembered verdict.
-        generation: Number of times the name was registered, or more if the count was forgotten.
-        cohort: Cohort that a rule registered it under; None for none.
-        order_key: Key of its name as `prng.mix_lanes` takes it; it breaks ties of order.
-    """
-
-    __slots__ = (
-        "agent_id",
-        "cohort",
-        "generation",
-        "is_suspended",
-        "order_key",
-        "owner",
-        "permissions",
-        "priority_max",
-        "quotas",
-        "tats",
-        "window",
-    )
-
-    def __init__(self, agent_id: str, owner: str, generation: int = 1) -> None:
-        self.agent_id = agent_id
-        self.owner = owner
-        self.permissions: frozenset[str] | None = None
-        self.priority_max = 100
-        self.is_suspended = False
-        self.quotas: dict[str, Quota] | None = None
-        self.tats: dict[str, int] | None = None
-        self.window: Window | None = None
-        self.generation = generation
-        self.cohort: str | None = None
-        self.order_key = agent_key(agent_id).to_bytes(LANE_BYTES, "little")
 
 
 class ScheduleShare:
@@ -183,7 +138,8 @@ class Ledger:
         tick: Number of `Tick` records; 0 in a world without ticks.
         group: Number of groups of batches within the tick that left a record.
         ordinals: Number of admitted intents of each agent at this tick and time.
-        agents: Registered agents by name.
+        agents: Registered agents by name; a member of a population is made when it is asked for.
+        populations: Populations by name.
         removals: Number of removals of agents, and of registrations and removals undone, since this
             object was made; never goes back.
         gone: Generation of each removed name, as long as it is remembered.
@@ -225,6 +181,7 @@ class Ledger:
         "outbox_shares",
         "owned",
         "policy",
+        "populations",
         "removals",
         "schedule",
         "schedule_shares",
@@ -240,6 +197,7 @@ class Ledger:
 
     def __init__(self, policy: GateSettings) -> None:
         self.agents: dict[str, Agent] = {}
+        self.populations: dict[str, Members] = {}
         self.removals = 0
         self.owned: dict[str, int] = {}
         self.set_policy(policy)
@@ -272,6 +230,7 @@ class Ledger:
         """Replace the gate settings in force."""
         self.policy = policy
         own = any(agent.quotas for agent in self.agents.values())
+        own = own or any(members.quotas for members in self.populations.values())
         self.has_quotas = own or bool(policy.quotas) or policy.world_quota is not None
 
     # agents
@@ -291,6 +250,18 @@ class Ledger:
         if owner != agent_id:
             self._count_owned(owner, 1)
         return agent
+
+    def add_population(self, members: "Members", agents: dict[str, Agent]) -> None:
+        """Add a population.
+
+        Args:
+            members: Its members.
+            agents: The registered agents, and the members of all populations when asked for.
+        """
+        self.populations[members.name] = members
+        self.agents = agents
+        self.ordinals.populations = self.populations
+        self.has_quotas = self.has_quotas or bool(members.quotas)
 
     def _count_owned(self, owner: str, change: int) -> None:
         before = self.owned.get(owner)
@@ -347,6 +318,8 @@ class Ledger:
         self.tick += 1
         self.group = 0
         self.ordinals.clear()
+        for members in self.populations.values():
+            members.end_tick()
 
     # outbox
 

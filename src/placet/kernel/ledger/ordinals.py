@@ -5,10 +5,14 @@ numbers because their ordinals differ. Refused and repeated intents do not count
 leave no record, and the ordinal could not be computed from the log again.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from placet.schemas.batch import sequence_form
 from placet.schemas.identity import RESERVED_IDS
+
+if TYPE_CHECKING:
+    from placet.kernel.ledger.members import Members
 
 Counts: TypeAlias = Sequence[tuple[str, str, int]]
 """`(agent_id, kind, number of intents)`, as in `CheckedBatch.counts`."""
@@ -29,11 +33,13 @@ class Ordinals:
         names: Agent of each batch of one intent, decided in a group, that is not summed yet.
         pending: Counts of the other batches that are not summed yet.
         sums: Agent -> number of its intents in the batches before these.
+        populations: Populations by name, which count the rows of column batches themselves.
     """
 
-    __slots__ = ("names", "now_ns", "pending", "sums")
+    __slots__ = ("names", "now_ns", "pending", "populations", "sums")
 
     def __init__(self) -> None:
+        self.populations: Mapping[str, Members] = {}
         self.now_ns = 0
         self.names: list[str] = []
         self.pending: list[Counts] = []
@@ -53,11 +59,28 @@ class Ordinals:
 
     def of(self, agent_id: str, now_ns: int) -> int:
         """Return the number of intents of an agent that were admitted earlier at this time."""
+        rows = self._rows_of(agent_id, now_ns) if self.populations else 0
         if now_ns != self.now_ns:
-            return 0
+            return rows
         if self.pending or self.names:
             self.sum_up()
-        return self.sums.get(agent_id, 0)
+        return self.sums.get(agent_id, 0) + rows
+
+    def _rows_of(self, agent_id: str, now_ns: int) -> int:
+        """Return the number of rows of a member that column batches admitted at this time."""
+        form = sequence_form(agent_id)
+        members = None if form is None else self.populations.get(form[0])
+        if form is None or members is None or form[1] >= members.count:
+            return 0
+        return members.ordinal_of(form[1], now_ns)
+
+    def of_members(self, population: str, now_ns: int) -> list[tuple[int, int]]:
+        """Return `(number, count)` of the members with ordinary intents at this time."""
+        if now_ns != self.now_ns:
+            return []
+        self.sum_up()
+        forms = ((sequence_form(name), count) for name, count in self.sums.items())
+        return [(form[1], n) for form, n in forms if form is not None and form[0] == population]
 
     def sum_up(self) -> None:
         """Add up the pending counts."""

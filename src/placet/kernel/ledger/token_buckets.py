@@ -7,12 +7,13 @@ agent of its first intent.
 
 from typing import Final, TypeAlias
 
-from placet.kernel.ledger.ledger import Agent, Ledger
+from placet.kernel.ledger.agent import Agent
+from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.undo import restore_item
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.config import AGENT_WORK, ALL_KINDS, WORLD_WORK, Quota
 
-_OWN: Final = "\x00"
+OWN: Final = "\x00"
 """Prefix of the bucket of a quota that an agent has besides the world's; no kind begins with it."""
 
 Charge: TypeAlias = tuple[Agent | None, str, str | None, Quota, int, int]
@@ -40,7 +41,7 @@ def charges_on(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> Charges:
             is_shared = is_shared or ALL_KINDS in agent.quotas
             quota = agent.quotas.get(kind)
             if quota is not None:
-                charges.append(charge_of(agent, _OWN + kind, kind, quota, count, now_ns))
+                charges.append(charge_of(agent, OWN + kind, kind, quota, count, now_ns))
     if is_shared:
         charges += _shared_charges(batch, ledger, now_ns)
     # The world's bucket counts the whole batch once, whatever its agents and kinds.
@@ -116,5 +117,5 @@ def _shared_charges(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> list[Ch
             charges.append(charge_of(agent, ALL_KINDS, None, quotas[ALL_KINDS], count, now_ns))
         if agent.quotas is not None and ALL_KINDS in agent.quotas:
             own = agent.quotas[ALL_KINDS]
-            charges.append(charge_of(agent, _OWN + ALL_KINDS, None, own, count, now_ns))
+            charges.append(charge_of(agent, OWN + ALL_KINDS, None, own, count, now_ns))
     return charges

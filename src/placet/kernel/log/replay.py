@@ -14,7 +14,8 @@ from placet.kernel.commit.commit import Journal
 from placet.kernel.decide.single.fold import fold_block
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.recorded_batch import recorded_batch
-from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
+from placet.kernel.state.collection import OF_TABLE, Entity, Stamp
+from placet.kernel.state.tree import DIRTY_MAX, State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import ENCODE_ERRORS, freeze, joined
 from placet.schemas.config import KernelConfig
@@ -25,6 +26,7 @@ from placet.schemas.log.record import (
     Admitted,
     Changes,
     Checkpoint,
+    Columns,
     Configured,
     EntityChange,
     ForkAdopted,
@@ -35,6 +37,7 @@ from placet.schemas.log.record import (
     RulesChanged,
     Scheduled,
     SingleBlock,
+    TableMade,
     decode_record,
     encode_record,
     record_hash,
@@ -146,6 +149,9 @@ class Replayer:
             self._note_group(record)
             fold_block(record, self.state, self.ledger, lambda batch: self._fold(batch, b""))
             return
+        if isinstance(record, Columns):
+            self._fold_columns(record)
+            return
         if isinstance(record, Refused | Scheduled):
             apply_record(self.ledger, record, self._batch(record))
         else:
@@ -159,6 +165,8 @@ class Replayer:
             case Configured():
                 self.configured_data = data
                 self.state.tombstones_max = self.ledger.policy.limits.tombstones_max
+            case TableMade():
+                self._make_table(record)
             case Checkpoint():
                 self._check_digest(record)
                 self.groups = 0
@@ -167,6 +175,18 @@ class Replayer:
         changes: Changes | None = getattr(record, "changes", None)
         if changes is not None:
             fold_changes(self.state, changes)
+
+    def _make_table(self, record: TableMade) -> None:
+        from placet.kernel.commit.table_made import make_table  # noqa: PLC0415  # numpy is an extra
+
+        make_table(self.state, record)
+
+    def _fold_columns(self, record: Columns) -> None:
+        from placet.kernel.columns.settle import fold  # noqa: PLC0415  # numpy is an extra
+
+        self.batches_seen = max(self.batches_seen, record.number)
+        self._count_group(record)
+        fold(self.state, self.ledger, record)
 
     def _note_group(self, record: SingleBlock) -> None:
         """Count the batches of a record and their group, as `_batch` does."""
@@ -181,7 +201,7 @@ class Replayer:
         self._count_group(record)
         return recorded_batch(record)
 
-    def _count_group(self, record: BatchRecord | SingleBlock) -> None:
+    def _count_group(self, record: BatchRecord | SingleBlock | Columns) -> None:
         ledger = self.ledger
         if (record.tick, record.group) == (ledger.tick, ledger.group):
             self.groups += 1
@@ -236,6 +256,8 @@ def seqs_of(record: Record) -> int:
         return len(record.contexts)
     if isinstance(record, SingleBlock):
         return len(record.puts)
+    if isinstance(record, Columns):
+        return int(record.seq != record.group_seq)
     return 0 if isinstance(record, Header | Refused | Checkpoint | ForkAdopted) else 1
 
 
@@ -274,8 +296,12 @@ def _fold_entity(state: State, change: EntityChange) -> None:
         row = rows.entities[change.entity] = Entity(fields, *stamp, state.epoch)
     else:
         assert row is not None, f"{change.collection}/{change.entity} is changed but not there"
-        if row.epoch != state.epoch:  # a cut shares it
+        if row.epoch not in {state.epoch, OF_TABLE}:  # a cut shares it
             row = state.own(change.collection, change.entity, row)
-        row.fields = joined(row.fields, fields)
+        if row.epoch == OF_TABLE:
+            for name, value in fields.items():
+                row.fields[name] = value
+        else:
+            row.fields = joined(row.fields, fields)
         row.seq, row.by, row.foreign_seq = stamp
     state.mark_dirty(change.collection, change.entity, row)

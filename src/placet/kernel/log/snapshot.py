@@ -4,6 +4,7 @@ A snapshot is taken of a replay, not of a running world, so any process that can
 take it (`docs/decisions/0008`).
 """
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from placet.kernel.commit.apply_record import apply_configured
@@ -90,7 +91,10 @@ def load(data: bytes, ledger: Ledger, tombstones_max: int) -> State:
     if version != SNAPSHOT_VERSION:
         raise ValueError(f"snapshot version {version} is unknown, expected {SNAPSHOT_VERSION}")
     _load_ledger(ledger, dumped_ledger)
-    return State.load(dumped_state, tombstones_max)
+    state = State.load(dumped_state, tombstones_max)
+    for members in ledger.populations.values():
+        state.authors.add(members.name, members.count)
+    return state
 
 
 def world_digest(state: State, ledger: Ledger) -> bytes:
@@ -104,9 +108,11 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
         [*key, *(mark if mark.what == "dead" else mark[:2])] for key, mark in ledger.marks.items()
     ]
     floor = {"generation_floor": ledger.generation_floor} if ledger.generation_floor else {}
+    populations = [members.dump(ledger.now_ns) for members in ledger.populations.values()]
     work = {"world_work_tat": ledger.world_work_tat} if ledger.world_work_tat else {}
     return {
         **({"marks": marks} if marks else {}),
+        **({"populations": populations} if populations else {}),
         **work,
         **floor,
         "seq": ledger.seq,
@@ -139,10 +145,18 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
     }
 
 
+def _load_populations(ledger: Ledger, dumped: Sequence[Json]) -> None:
+    if dumped:
+        from placet.kernel.commit.table_made import load_members  # noqa: PLC0415  # numpy is an extra
+
+        load_members(ledger, dumped)
+
+
 def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
     ledger.seq, ledger.now_ns = dumped["seq"], dumped["now_ns"]
     ledger.tick, ledger.group = dumped["tick"], dumped["group"]
     ledger.ordinals.load(dumped["ordinals"], ledger.now_ns)
+    _load_populations(ledger, dumped.get("populations", ()))
     for agent_id, generation, owner, permissions, *rest in dumped["agents"]:
         agent = ledger.add_agent(agent_id, owner)
         agent.generation = generation

@@ -19,6 +19,11 @@ from typing import (
     runtime_checkable,
 )
 
+# Re-exported: authors of domains import all of these from one module.
+from placet.kernel.plugin.refusals import RuleRefusal as RuleRefusal  # noqa: PLC0414
+from placet.kernel.plugin.refusals import conflict as conflict  # noqa: PLC0414
+from placet.kernel.plugin.refusals import conflict_message as conflict_message  # noqa: PLC0414
+from placet.kernel.plugin.refusals import refuse as refuse  # noqa: PLC0414
 from placet.schemas.codec import Json
 from placet.schemas.effect import Delivery, Effect, Settlement
 from placet.schemas.identity import Ref, is_kind_name
@@ -27,81 +32,11 @@ from placet.schemas.keywords import explain_keywords
 from placet.schemas.printable import printable
 
 if TYPE_CHECKING:
+    from placet.kernel.arrays.field import Field, Table
+    from placet.kernel.plugin.row_rule import RowsRule
     from placet.kernel.state.draft import Draft
     from placet.kernel.state.tree import State, WorldState
     from placet.kernel.visibility.protocols import VisibilityPolicy
-
-
-class RuleRefusal(NamedTuple):
-    """The refusal of an intent by a rule. Make one with `refuse` or `conflict`.
-
-    Attributes:
-        code: Code without the domain's name, such as `out_of_bounds`; the kernel adds `<domain>.`.
-        message: Failed check, expected value, actual value, and the remedy.
-        at: JSON pointer inside the payload, such as `/to`.
-        suggestions: Nearest valid values, best first.
-        retry_after: Simulated seconds after which the intent may pass; None if waiting does not
-            help.
-        details: The same facts as data, for programs.
-        is_conflict: The code is the gate's `conflict`.
-        changed: Entities that another agent changed, which is why the intent fails. The gate lists
-            them in `Refusal.changed`, with seq, author and values, as far as the agent may see.
-    """
-
-    code: str
-    message: str
-    at: str = ""
-    suggestions: tuple[str, ...] = ()
-    retry_after: float | None = None
-    details: Mapping[str, Json] = {}
-    is_conflict: bool = False
-    changed: tuple[Ref, ...] = ()
-
-
-def refuse(
-    code: str,
-    message: str,
-    *,
-    at: str = "",
-    suggestions: Sequence[str] = (),
-    retry_after: float | None = None,
-    changed: Sequence[Ref] = (),
-    **details: Json,
-) -> RuleRefusal:
-    """Return the refusal of an intent, for a rule to return.
-
-    The arguments are fields of `RuleRefusal`; further keywords become its `details`.
-    """
-    return RuleRefusal(
-        code, message, at, tuple(suggestions), retry_after, details, changed=tuple(changed)
-    )
-
-
-def conflict(resource: str, winner: str, *, at: str = "") -> RuleRefusal:
-    """Return the refusal for a resource that another agent has claimed in the same group.
-
-    The gate leaves out the winner if the agent may not see it. The resource counts as changed if it
-    is the name of an entity, `collection/entity`.
-
-    Args:
-        resource: The resource, as passed to `Draft.claim`.
-        winner: The agent that claimed it first, as returned by `Draft.claim`.
-        at: JSON pointer inside the payload.
-    """
-    collection, slash, entity = resource.partition("/")
-    return RuleRefusal(
-        "conflict",
-        conflict_message(resource, repr(winner)),
-        at,
-        details={"winner": winner, "resource": resource},
-        is_conflict=True,
-        changed=(Ref(collection, entity),) if slash else (),
-    )
-
-
-def conflict_message(resource: str, winner: str) -> str:
-    """Return the message of a conflict; `winner` is a name as it is shown, or a description."""
-    return f"{resource} was taken by {winner} at the same moment; look again and choose another"
 
 
 Rule: TypeAlias = Callable[["Draft", Intent], RuleRefusal | None]
@@ -154,7 +89,8 @@ class Kind:
         name: Name on the wire: `Move`, `garden.Add`.
         payload: A pydantic model, a TypedDict, or any type pydantic can validate to a mapping. A
             TypedDict is the fastest; a model is dumped to a dict.
-        rule: Applies the intent.
+        rule: Applies the intent. A kind has a `rule`, or a rule of `rows`, of which its rule for
+            one intent is made.
         reads: Returns the footprint of an intent: the entities on which it depends. The gate
             refuses the intent as stale if one of them has changed. None declares none.
         reads_self: Collection of the agent's own entity; use it instead of `reads` where the
@@ -187,11 +123,15 @@ class Kind:
         choices: Field of the payload -> the values that it may have, where the domain knows them
             and the payload's type does not, such as the names of its fields. Models are shown them
             as an enumeration; the rule checks the value.
+        rows: Rule of rows: applies the intents of many members of a population at once, which come
+            as a `ColumnBatch`. Then `payload` maps names to `Field`s, and `table` is set.
+        table: Table of the agents that propose a kind with a rule of rows.
+        fields: The payload's fields of a kind with a rule of rows; made of `payload`.
     """
 
     name: str
     payload: object
-    rule: Rule
+    rule: Rule = None  # type: ignore[assignment]  # `__post_init__` makes one of `rows`
     reads: Reads | None = None
     when_stale: WhenStale = "reject"
     effects: tuple[str, ...] = field(default=())
@@ -208,9 +148,14 @@ class Kind:
     broadcast: bool = False
     discloses: str = ""
     choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    rows: "RowsRule | None" = None
+    table: str | None = None
+    fields: "Mapping[str, Field]" = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _load_pydantic()
+        if self.rows is not None:
+            _make_of_rows(self)
         name: object = self.name
         if not isinstance(name, str) or not is_kind_name(name):
             raise ValueError(
@@ -238,6 +183,51 @@ class Kind:
             raise ValueError(
                 f"kind {self.name!r} has an upcaster for {self.version!r}, which is its own version"
             )
+
+
+_NOT_FOR_ROWS: Final = (
+    *("reads", "revalidates", "effects", "upcasters", "work", "broadcast", "risk_of", "read_only"),
+)
+"""Parts of a kind that a rule of rows does not have."""
+
+
+def _make_of_rows(kind: Kind) -> None:
+    """Set payload type and rule for one intent of a kind with a rule of rows.
+
+    Raises:
+        ValueError: A part of the kind is missing, or is none that a rule of rows may have.
+    """
+    from placet.kernel.arrays.field import Field  # noqa: PLC0415  # with the first kind of rows
+    from placet.kernel.plugin.row_rule import RowRule, payload_type  # noqa: PLC0415
+
+    name = f"kind {kind.name!r}"
+    rows: object = kind.rows
+    if not callable(rows):
+        raise ValueError(f"the rows of {name} must be a function of rows, got {rows!r}")
+    rule: object = kind.rule
+    if rule is not None and not isinstance(rule, RowRule):
+        raise ValueError(f"{name} has both a rule and a rule of rows; set one of them")
+    if kind.table is None:
+        raise ValueError(f"{name} has a rule of rows; name the table of its agents: table='...'")
+    for part in _NOT_FOR_ROWS:
+        if getattr(kind, part):
+            raise ValueError(
+                f"{name} has a rule of rows, and so no {part}; see docs/concepts/columns.md"
+            )
+    if kind.reads_self not in {None, kind.table}:
+        raise ValueError(
+            f"{name} has a rule of rows of the table {kind.table!r}; its reads_self is that table "
+            f"or None, got {kind.reads_self!r}"
+        )
+    fields = kind.fields or kind.payload
+    if not isinstance(fields, Mapping) or not all(isinstance(f, Field) for f in fields.values()):
+        raise ValueError(
+            f"the payload of {name} must map names to Field(...), because it has a rule of rows; "
+            f"got {kind.payload!r}"
+        )
+    object.__setattr__(kind, "fields", dict(sorted(fields.items())))
+    object.__setattr__(kind, "payload", payload_type(kind.name, kind.fields))
+    object.__setattr__(kind, "rule", RowRule(kind.name, kind.table, kind.fields, rows))
 
 
 def _require_rule(kind: str, rule: object) -> None:
@@ -295,6 +285,21 @@ class EffectHandler:
     seconds_max: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NewPopulation:
+    """A population that is being registered: the agents `<name>:0` to `<name>:<count - 1>`.
+
+    Attributes:
+        name: Its name.
+        table: Name of its table, whose rows have the same names.
+        count: Number of its members.
+    """
+
+    name: str
+    table: str
+    count: int
+
+
 @runtime_checkable
 class Domain(Protocol):
     """The interface of a domain: its kinds of intents, their rules, and the visibility of state.
@@ -318,6 +323,7 @@ class Domain(Protocol):
         hides: Collections of which its own `may_see` or `hidden_fields` may hide an entity or a
             field; neither is called for others. None: the collections that `sight` names, or any
             collection if the domain overrides one of the two functions.
+        tables: Its tables: collections of like entities, stored as arrays.
         collections: Names of its collections, so that one without entities is shown as empty
             before its first entity too, also to agents that may see none of them. Those that
             `hides`, `sight`, `invariant_reads` and `Kind.reads_self` name count as declared.
@@ -336,6 +342,7 @@ class Domain(Protocol):
     executors: str = ""
     sight: "VisibilityPolicy | None" = None
     hides: Collection[str] | None = None
+    tables: "Sequence[Table]" = ()
     collections: Collection[str] = ()
     writes: Collection[str] = ()
     invariant_reads: Collection[Ref] | None = None
@@ -380,6 +387,13 @@ class Domain(Protocol):
 
     def on_remove(self, draft: "Draft", agent_id: str) -> None:
         """Delete or release the state of an agent that is being removed."""
+        return None  # noqa: RET501  # likewise
+
+    def on_populate(self, draft: "Draft", population: NewPopulation) -> None:
+        """Write the state of a new population, whose rows have their given or default values.
+
+        Called once, when the population is registered; its members are not passed to `on_register`.
+        """
         return None  # noqa: RET501  # likewise
 
     def on_tick(self, draft: "Draft", sim_time: float) -> None:

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Final, cast
 
+from placet.kernel.arrays.field import Table, spec_of
 from placet.kernel.plugin.boundary import raised_by
 from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal
 from placet.kernel.plugin.dropped_refusals import require_returned
@@ -33,8 +34,8 @@ _VALUES: Final = frozenset({"default", "const", "enum", "mapping"})
 """Keywords of JSON Schema: texts, maps of names to schemas, values that are not schemas."""
 
 _HOOKS: Final = (
-    *("idle_names", "settings", "on_open", "on_register", "on_remove", "on_tick", "on_batch"),
-    "on_settle",
+    *("idle_names", "settings", "on_open", "on_register", "on_remove", "on_populate", "on_tick"),
+    *("on_batch", "on_settle"),
     *("on_patch", "invariants", "may_see", "hidden_fields", "shares_intents", "should_deliver"),
 )
 """Methods of a domain that the kernel calls; their arguments are those of `Domain`."""
@@ -59,6 +60,7 @@ class Registry:
 
     Attributes:
         domains: In the order given; hooks run in this order.
+        tables: Table of each name.
         collections: Names of the collections that the domains declare.
         kinds: Every kind, by its name on the wire.
         domain_of: The domain of each kind.
@@ -90,6 +92,9 @@ class Registry:
             require_attributes(domain)
         for domain in self.domains:
             self._add(domain)
+        self.tables = tables_of(self.domains)
+        for kind in self:
+            _require_table(kind, self.domain_of[kind.name])
         if not self.kinds:
             raise DomainError("a world needs at least one domain with at least one kind")
         sights = [domain.sight for domain in self.domains if domain.sight is not None]
@@ -321,6 +326,8 @@ class Registry:
                 domain.name,
                 domain.version,
                 [[kind.name, kind.version] for kind in domain.kinds if kind.name in kinds],
+                # Left out if empty, so that a world without tables keeps its fingerprint.
+                *([list(map(_spec_of_table, domain.tables))] if domain.tables else []),
             ]
             for domain in self.domains
         ]
@@ -551,10 +558,70 @@ def hidden_collections(domain: Domain) -> Collection[str] | None:
 def declared_collections(domain: Domain) -> frozenset[str]:
     """Return the names of the collections that a domain names anywhere in its declarations."""
     sight, own = domain.sight, [kind.reads_self for kind in domain.kinds]
-    names: list[str | None] = [*domain.collections, *(hidden_collections(domain) or ()), *own]
+    tables = [table.name for table in domain.tables]
+    names: list[str | None] = [
+        *domain.collections,
+        *tables,
+        *(hidden_collections(domain) or ()),
+        *own,
+    ]
     names += [collection for collection, _ in domain.invariant_reads or ()]
     names.append(None if sight is None else sight.agent_collection)
     return frozenset(filter(None, names))
+
+
+def tables_of(domains: Sequence[Domain]) -> dict[str, Table]:
+    """Return the tables of domains by name.
+
+    Raises:
+        DomainError: They are no tables, two have one name or stem, or one is of another domain.
+    """
+    tables: dict[str, Table] = {}
+    for domain in domains:
+        given: object = domain.tables
+        if not isinstance(given, Sequence) or not all(isinstance(one, Table) for one in given):
+            raise DomainError(
+                f"the tables of domain {domain.name!r} must be a sequence such as (Table(...),), "
+                f"got {given!r}"
+            )
+        for table in domain.tables:
+            if table.name.partition(".")[0] != domain.name:
+                raise DomainError(
+                    f"the table {table.name!r} is of domain {domain.name!r}; name it "
+                    f"'{domain.name}.{table.stem}'"
+                )
+            if table.name in tables:
+                raise DomainError(f"two tables are called {table.name!r}; a name may be used once")
+            tables[table.name] = table
+    return tables
+
+
+def _spec_of_table(table: Table) -> Json:
+    """Return a table as plain JSON, for the fingerprint."""
+    return [table.name, table.rows, [[name, *spec_of(one)] for name, one in table.fields.items()]]
+
+
+def _require_table(kind: Kind, domain: Domain) -> None:
+    """Check the table of a kind with a rule of rows.
+
+    Raises:
+        DomainError: Its domain has no such table, or the table has no agents; or the domain has
+            `on_batch` or invariants that depend on any entity, which a column batch does not call.
+    """
+    if kind.rows is None or kind.table is None:
+        return
+    own = [table.name for table in domain.tables if table.rows is None]
+    if kind.table not in own:
+        near = nearest(kind.table, own, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"its tables of agents are {own}"
+        raise DomainError(f"the table of kind {kind.name!r} is {kind.table!r}; {hint}")
+    depends = overrides(domain, "invariants") and domain.invariant_reads is None
+    if overrides(domain, "on_batch") or depends:
+        hook = "on_batch" if overrides(domain, "on_batch") else "invariants of any entity"
+        raise DomainError(
+            f"domain {domain.name!r} has {hook}, and {kind.name!r} has a rule of rows: no "
+            "hook runs for a column batch; leave out one of the two, or set `invariant_reads`"
+        )
 
 
 def _position_field(domain: Domain) -> str | None:

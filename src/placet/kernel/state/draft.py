@@ -18,7 +18,8 @@ from placet.kernel.prng import (
     random_u64,
     unit_of,
 )
-from placet.kernel.state.tree import READ_AND_WRITE, Entity, Stamp, State
+from placet.kernel.state.collection import OF_TABLE, Entity, Stamp
+from placet.kernel.state.tree import READ_AND_WRITE, State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, freeze, is_flat, sort_last, without_numpy
 from placet.schemas.foreseen import Preview
@@ -389,7 +390,10 @@ class Draft:
         if not is_frozen:
             value = freeze(value)
         state = self.state
-        if row.epoch != state.epoch:  # a cut or a mark shares it
+        if row.epoch != state.epoch:  # a cut or a mark shares it, or it is a row of a table
+            if row.epoch == OF_TABLE:
+                self._put_in_row(collection, entity, field, value, row)
+                return
             row = state.own(collection, entity, row)
         fields = row.fields
         old = fields.get(field, ABSENT)
@@ -407,6 +411,15 @@ class Draft:
         if row.digest is not None:
             state.mark_dirty(collection, entity, row)
 
+    def _put_in_row(
+        self, collection: str, entity: str, field: str, value: Json, row: Entity
+    ) -> None:
+        """Set one field of a row of a table; a value that does not fit changes nothing."""
+        old, seq, by, foreign_seq = row.fields.get(field), row.seq, row.by, row.foreign_seq
+        row.fields[field] = value
+        self._undo.append((collection, entity, field, old, row, seq, by, foreign_seq))
+        row.touch(self._seq, self.agent_id)
+
     def create(
         self, collection: str, entity: str, fields: Mapping[str, Json] | None = None
     ) -> None:
@@ -419,6 +432,8 @@ class Draft:
         if type(collection) is not str or type(entity) is not str:
             raise TypeError(f"names must be strings, got {collection!r} and {entity!r}")
         rows = self.state.collection(collection)
+        if rows.is_table:
+            raise TypeError(f"{collection} is a table: its rows are neither created nor deleted")
         if entity in rows.entities:
             raise KeyError(f"entity {collection}/{entity} exists already")
         frozen = {} if fields is None else dict(freeze(fields))
@@ -443,6 +458,8 @@ class Draft:
             KeyError: There is no such entity.
         """
         rows = self.state.collections.get(collection)
+        if rows is not None and rows.is_table:
+            raise TypeError(f"{collection} is a table: its rows are neither created nor deleted")
         row = None if rows is None else rows.entities.pop(entity, None)
         if rows is None or row is None:
             raise KeyError(self._no_entity(collection, entity, "it cannot be deleted"))

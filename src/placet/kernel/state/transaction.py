@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from placet.kernel.ledger.ordinals import Ordinals
+from placet.kernel.state.collection import Entity, Stamp
 from placet.kernel.state.draft import (
     ABSENT,
     NO_EXECUTORS,
@@ -20,7 +21,7 @@ from placet.kernel.state.draft import (
     Sized,
     Undo,
 )
-from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
+from placet.kernel.state.tree import DIRTY_MAX, State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
 from placet.schemas.foreseen import FieldChange, Preview

@@ -10,18 +10,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from itertools import islice
 from types import MappingProxyType
-from typing import Final, NoReturn, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast, overload
 
+from placet.kernel.arrays.authors import Authors
 from placet.kernel.ledger.undo import restore_item
+from placet.kernel.state.collection import Collection, Entity, Stamp
 from placet.kernel.state.entity_cut import EntityCut
 from placet.schemas.codec import Json, canonical, freeze, thaw
 from placet.schemas.missing_key import MissingKeyError
 from placet.schemas.printable import printable
 
+if TYPE_CHECKING:
+    from placet.kernel.state.table import TableData
+
 _MODULUS_MASK: Final = (1 << 128) - 1
 DIRTY_MAX: Final = 65_536
 DIGEST_BYTES: Final = 16
-_CHANGED_MIN: Final = 1_024
+_COLLECTION_PARTS: Final = 4
+"""Parts of a collection in a dump; a table has more."""
+
 _SHOWN_MAX: Final = 10
 """Number of entities that a `repr` names."""
 
@@ -32,97 +39,6 @@ READ_AND_WRITE: Final = (
     "a rule reads by get(collection, entity, field), entity, exists and ids of its draft, and "
     "writes by put, create and delete"
 )
-
-
-class Stamp:
-    """The latest change of an entity, and the latest change by another agent.
-
-    Attributes:
-        seq: Sequence number of the latest change.
-        by: Agent that made it.
-        foreign_seq: Sequence number of the latest change by any agent but `by`; 0 if none.
-    """
-
-    __slots__ = ("by", "foreign_seq", "seq")
-
-    def __init__(self, seq: int = 0, by: str = "", foreign_seq: int = 0) -> None:
-        self.seq = seq
-        self.by = by
-        self.foreign_seq = foreign_seq
-
-    def touch(self, seq: int, by: str) -> None:
-        """Record a change of the entity by an agent at a seq."""
-        if by != self.by:
-            self.foreign_seq = self.seq
-            self.by = by
-        self.seq = seq
-
-    def changed_for(self, agent_id: str) -> int:
-        """Return the seq of the latest change that `agent_id` did not make itself."""
-        return self.foreign_seq if self.by == agent_id else self.seq
-
-
-class Entity(Stamp):
-    """One entity.
-
-    Attributes:
-        fields: Field -> value.
-        digest: Its share of the state digest; None while it is dirty.
-        epoch: The `State.epoch` in which it was made; an entity of an earlier epoch is shared with
-            a cut, and `State.own` replaces it before it is changed.
-    """
-
-    __slots__ = ("digest", "epoch", "fields")
-
-    def __init__(
-        self,
-        fields: dict[str, Json],
-        seq: int = 0,
-        by: str = "",
-        foreign_seq: int = 0,
-        epoch: int = 0,
-    ) -> None:
-        self.fields = fields
-        self.seq = seq
-        self.by = by
-        self.foreign_seq = foreign_seq
-        self.digest: int | None = None
-        self.epoch = epoch
-
-
-class Collection(Stamp):
-    """The entities of one type; its stamp changes when one is created or deleted (phantoms).
-
-    Attributes:
-        entities: Entities by id.
-        tombstones: Stamps of deleted entities by id.
-        cut: The entities at the latest cut; None before the first.
-        changed: Ids of the entities that may have changed since the latest cut; in a cut, since
-            the cut before. None before the first cut, and where too many have changed: any may
-            have.
-    """
-
-    __slots__ = ("changed", "cut", "entities", "tombstones")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.entities: dict[str, Entity] = {}
-        self.tombstones: dict[str, Stamp] = {}
-        self.cut: EntityCut[Entity] | None = None
-        self.changed: dict[str, None] | None = None
-
-    @property
-    def has_been(self) -> bool:
-        """An admitted change created an entity of it; else only an undone batch touched it."""
-        return bool(self.entities or self.tombstones or self.seq)
-
-    def mark_changed(self, entity: str) -> None:
-        """Note that an entity differs from the latest cut."""
-        changed = self.changed
-        if changed is not None:
-            changed[entity] = None
-            if len(changed) > len(self.entities) + _CHANGED_MIN:  # no later cut bounds it
-                self.changed = None
 
 
 class Replaced:
@@ -152,6 +68,8 @@ class State:
 
     Attributes:
         collections: Collections by name.
+        tables: Those of them that are tables, by name.
+        authors: Numbers of the members of populations, by which tables name authors.
         dirty: `(collection, entity)` whose share of the digest is out of date.
         tombstones_max: Bound of the tombstones of a collection.
         tracked_from: Below this seq a deletion may have been forgotten: an older context cannot
@@ -166,17 +84,21 @@ class State:
     __slots__ = (
         "_cuts",
         "_sum",
+        "authors",
         "collections",
         "dirty",
         "epoch",
         "replaced",
         "rewinds",
+        "tables",
         "tombstones_max",
         "tracked_from",
     )
 
     def __init__(self, tombstones_max: int = 4096) -> None:
         self.collections: dict[str, Collection] = {}
+        self.tables: dict[str, TableData] = {}
+        self.authors = Authors()
         self.tombstones_max = tombstones_max
         self.tracked_from = 0
         self.dirty: list[tuple[str, str]] = []
@@ -375,6 +297,16 @@ class State:
                 replaced.stamps.append((collection, entity, grave, stamp, self.tracked_from))
             self.tracked_from = max(self.tracked_from, grave.seq)
 
+    def add_table(self, table: "TableData") -> None:
+        """Add a table, which stays: its rows are neither created nor deleted."""
+        self.collections[table.name] = self.tables[table.name] = table
+
+    def drop_table(self, name: str) -> None:
+        """Take back a table, whose registration failed."""
+        table = self.tables.pop(name)
+        del self.collections[name]
+        self.authors.drop(table.stem)
+
     # the whole
 
     def digest(self) -> bytes:
@@ -386,12 +318,15 @@ class State:
                 self._sum += row.digest
         self.dirty.clear()
         self._sum &= _MODULUS_MASK
-        return self._sum.to_bytes(DIGEST_BYTES, "big")
+        total = self._sum
+        if self.tables:
+            total = total + sum(table.digest() for table in self.tables.values()) & _MODULUS_MASK
+        return total.to_bytes(DIGEST_BYTES, "big")
 
     def as_dict(self) -> dict[str, dict[str, dict[str, Json]]]:
         """Copy the whole tree as plain JSON values. O(state)."""
         return {
-            name: {key: thaw(rows.entities[key].fields) for key in sorted(rows.entities)}
+            name: {key: thaw(dict(rows.entities[key].fields)) for key in sorted(rows.entities)}
             for name, rows in sorted(self.collections.items())
             if rows.entities
         }
@@ -399,7 +334,9 @@ class State:
     def dump(self) -> list[Json]:
         """Return the whole tree with its stamps, sorted, for snapshots and the world digest."""
         return [self.tracked_from] + [
-            [
+            table.dump()
+            if (table := self.tables.get(name)) is not None
+            else [
                 name,
                 [rows.seq, rows.by, rows.foreign_seq],
                 [
@@ -420,7 +357,11 @@ class State:
         """Rebuild a tree from `dump`."""
         state = cls(tombstones_max)
         state.tracked_from, *collections = dumped
-        for name, (seq, by, foreign_seq), entities, graves in collections:
+        for name, *table in (each for each in collections if len(each) != _COLLECTION_PARTS):
+            _load_table(state, name, *table)
+        for name, (seq, by, foreign_seq), entities, graves in (
+            each for each in collections if len(each) == _COLLECTION_PARTS
+        ):
             rows = state.collection(name)
             rows.seq, rows.by, rows.foreign_seq = seq, by, foreign_seq
             for key, fields, *stamp in entities:
@@ -429,6 +370,12 @@ class State:
                 state.mark_dirty(name, key, row)
             rows.tombstones = {key: Stamp(*stamp) for key, *stamp in graves}
         return state
+
+
+def _load_table(state: State, name: str, *dumped: Json) -> None:
+    from placet.kernel.state.table import TableData  # noqa: PLC0415  # numpy is an extra
+
+    state.add_table(TableData.load(state.authors, name, *dumped))
 
 
 def entity_hash(collection: str, entity: str, fields: Mapping[str, Json]) -> int:

@@ -14,7 +14,7 @@ from placet.sweeps.errors import LabError
 from placet.sweeps.results import Results
 from placet.tables.arrow import MissingExtraError
 from placet.tables.parts import CollectError, read_collected
-from placet.tables.table import Table
+from placet.tables.table import ArrowTable
 
 _PLACE: Final = frozenset({"tick", "seq", "sim_time_ns", "agent"})
 _TIME: Final = "simulated time, s"
@@ -90,7 +90,7 @@ def _multiples(
         )
 
 
-def _world_figures(table: Table) -> Iterator[Figure]:
+def _world_figures(table: ArrowTable) -> Iterator[Figure]:
     rows = _thinned(list(table.rows()))
     for name in _numbers(rows):
         times = [_seconds(row) for row in rows]
@@ -102,7 +102,7 @@ def _world_figures(table: Table) -> Iterator[Figure]:
         )
 
 
-def _agent_figures(table: Table) -> Iterator[Figure]:
+def _agent_figures(table: ArrowTable) -> Iterator[Figure]:
     rows = list(table.rows())
     for name in _numbers(rows):
         note = f"of the agents{_left_out(rows, name)}"

@@ -34,7 +34,7 @@ from placet.schemas.log.record import (
 from placet.stores.snapshots.recovery import decode, recover
 from placet.stores.url import file_of
 from placet.tables.plan import TableOptions, TablePlan
-from placet.tables.table import Rows
+from placet.tables.table import LogRows
 
 if TYPE_CHECKING:
     from placet.schemas.codec import Json
@@ -351,7 +351,7 @@ def _model_calls(log: EventLog, counts: RunCounts) -> Sequence[Figure]:
         return ()
     options = TableOptions(names=("model_calls",))
     totals: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in Rows("model_calls", lambda: TablePlan(log, options)):
+    for row in LogRows("model_calls", lambda: TablePlan(log, options)):
         total = totals[row["model"] or row["adapter"] or "unknown"]
         total["calls"] += 1
         for name in ("requests", "tokens_in", "tokens_out", "cost_usd"):

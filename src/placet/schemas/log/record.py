@@ -21,6 +21,8 @@ from placet.schemas.log.changes import Changes as Changes  # noqa: PLC0414
 from placet.schemas.log.changes import CollectionChange as CollectionChange  # noqa: PLC0414
 from placet.schemas.log.changes import EntityChange as EntityChange  # noqa: PLC0414
 from placet.schemas.log.changes import RecordHead
+from placet.schemas.log.column_records import Columns as Columns  # noqa: PLC0414
+from placet.schemas.log.column_records import TableMade as TableMade  # noqa: PLC0414
 from placet.schemas.log.intents import checked_intents
 from placet.schemas.log.operator_records import ForkAdopted as ForkAdopted  # noqa: PLC0414
 from placet.schemas.log.operator_records import Patched as Patched  # noqa: PLC0414
@@ -401,6 +403,8 @@ Record = (
     | RulesChanged
     | ForkAdopted
     | Patched
+    | TableMade
+    | Columns
 )
 
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
@@ -456,7 +460,9 @@ def _require_format(version: Json) -> None:
 
 def group_of(record: Record) -> tuple[int, int] | None:
     """Return tick and number of the group in which a batch was decided; None for other records."""
-    return (record.tick, record.group) if isinstance(record, _BatchBody | SingleBlock) else None
+    if isinstance(record, _BatchBody | SingleBlock | Columns):
+        return record.tick, record.group
+    return None
 
 
 _HASH: Final = blake2b(digest_size=HASH_BYTES)
@@ -500,6 +506,8 @@ _NAMES: Final[dict[type, str]] = {
     RulesChanged: "rules_changed",
     ForkAdopted: "fork_adopted",
     Patched: "patched",
+    TableMade: "table_made",
+    Columns: "columns",
 }
 _TYPES: Final[dict[type, str]] = {
     kind: next(_NAMES[base] for base in kind.__mro__ if base in _NAMES) for kind in get_args(Record)
@@ -593,6 +601,8 @@ def record_as_dict(record: Record) -> dict[str, Json]:
             del fields[name]
         fields["intents"] = intents_of(record)
         fields["fingerprint"] = f"{record.fingerprint:016x}"
+    if isinstance(record, Columns):
+        return _columns_as_dict(record)
     if isinstance(record, Checkpoint):
         fields["state_digest"] = record.state_digest.hex()
     if "changes" in fields:
@@ -601,6 +611,25 @@ def record_as_dict(record: Record) -> dict[str, Json]:
         names = AgentChange.__struct_fields__
         fields["agents"] = [dict(zip(names, one, strict=True)) for one in fields["agents"]]
     return fields
+
+
+def _columns_as_dict(record: Columns) -> dict[str, Json]:
+    """Return the summary of a column batch; its arrays stay in the log."""
+    refused = [code for code in record.codes if code]
+    return {
+        "batch_id": f"b{record.number}",
+        "submitter": record.submitter,
+        "req_id": record.req_id,
+        "kind": record.kind,
+        "population": record.population,
+        "rows": None if not record.agents else len(record.agents) // 4,
+        "refused": len(refused),
+        "refusals": [name for _, name, _ in record.reasons],
+        "changes": [f"{change.table}/{change.field}" for change in record.changes],
+        "fingerprint": f"{record.fingerprint:016x}",
+        "tick": record.tick,
+        "group": record.group,
+    }
 
 
 def _changes_as_list(changes: Changes) -> list[dict[str, Json]]:

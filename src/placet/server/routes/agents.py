@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from placet.kernel.intent_visibility import speaks_for
 from placet.kernel.kernel import Kernel
-from placet.kernel.ledger.ledger import Agent, Ledger
+from placet.kernel.ledger.agent import Agent
+from placet.kernel.ledger.ledger import Ledger
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.config import FULL_BURST_NS_MAX

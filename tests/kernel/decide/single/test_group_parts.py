@@ -10,8 +10,8 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.decide.single import record as group_record
+from placet.kernel.ledger.agent import Agent
 from placet.kernel.ledger.dedup_window import DedupWindows, RangeEntry
-from placet.kernel.ledger.ledger import Agent
 from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.plugin.domain import Domain, Kind, RuleRefusal

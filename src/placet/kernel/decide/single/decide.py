@@ -25,7 +25,7 @@ from placet.kernel.ledger.dedup_window import RangeEntry, admitted
 from placet.kernel.ledger.token_buckets import Charges, charge, charge_of, is_exceeded
 from placet.kernel.plugin.boundary import PluginError
 from placet.kernel.plugin.domain import Rule
-from placet.kernel.state.tree import Entity
+from placet.kernel.state.collection import Entity
 from placet.schemas.batch import CheckedBatch, sequence_form
 from placet.schemas.codec import ENCODE_ERRORS
 from placet.schemas.config import ALL_KINDS, Quota

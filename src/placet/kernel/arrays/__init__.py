@@ -1,0 +1,1 @@
+"""Fields of tables, arrays of their values, and the numbers of which digests and draws are made."""

@@ -1,0 +1,54 @@
+"""The codes of rows: what a byte in the record of a column batch stands for."""
+
+from typing import Final, NamedTuple
+
+from placet.schemas.refusal import RefusalCode, Stage
+
+OK: Final = 0
+PAYLOAD, SUSPENDED, FUTURE, TOO_FAR, STALE, QUOTA, CONFLICT, BOUNDS, RULE_ERROR = range(1, 10)
+OWNER, DENIED, REUSED, TOO_OLD, WORLD_QUOTA = range(10, 15)
+RULE: Final = 16
+"""The first code of a refusal by the rule; the reasons of a record number them."""
+
+RULE_CODES_MAX: Final = 256 - RULE
+OUT_OF_BOUNDS: Final = "out_of_bounds"
+
+
+class RowCode(NamedTuple):
+    """The refusal that a code stands for."""
+
+    stage: Stage
+    code: str
+    message: str
+
+
+_C = RefusalCode
+
+ROW_CODES: Final = {
+    PAYLOAD: RowCode(
+        Stage.STRUCTURE, _C.PAYLOAD_INVALID.value, "a number is not finite or out of bounds"
+    ),
+    OWNER: RowCode(
+        Stage.AGENT, _C.AGENT_NOT_YOURS.value, "the submitter may not speak for this population"
+    ),
+    SUSPENDED: RowCode(Stage.AGENT, _C.AGENT_SUSPENDED.value, "the agent is suspended"),
+    DENIED: RowCode(
+        Stage.AGENT, _C.PERMISSION_DENIED.value, "the population may not propose this kind"
+    ),
+    REUSED: RowCode(Stage.DEDUP, _C.REQ_ID_REUSED.value, "the req_id was used for another batch"),
+    TOO_OLD: RowCode(
+        Stage.DEDUP, _C.REQ_ID_TOO_OLD.value, "the req_id is older than the kept verdicts"
+    ),
+    FUTURE: RowCode(
+        Stage.STALENESS, _C.CONTEXT_FROM_FUTURE.value, "the world has not reached its context"
+    ),
+    TOO_FAR: RowCode(Stage.STALENESS, _C.STALE_CONTEXT.value, "its context is too far behind"),
+    STALE: RowCode(Stage.STALENESS, _C.STALE_CONTEXT.value, "another agent changed the row since"),
+    QUOTA: RowCode(Stage.QUOTA, _C.QUOTA_EXCEEDED.value, "the agent's quota is used up"),
+    WORLD_QUOTA: RowCode(Stage.QUOTA, _C.QUOTA_EXCEEDED.value, "the world's quota is used up"),
+    CONFLICT: RowCode(
+        Stage.DOMAIN, _C.CONFLICT.value, "a claimed row was taken at the same moment"
+    ),
+    RULE_ERROR: RowCode(Stage.DOMAIN, _C.RULE_ERROR.value, "the rule raised"),
+}
+"""The refusals of the kernel by code; those with a domain's name are in the record's reasons."""

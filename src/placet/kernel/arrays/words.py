@@ -1,0 +1,107 @@
+"""The numbers of `kernel/prng.py` on arrays, and the sums that digests are made of.
+
+All arrays are of unsigned 64-bit integers, whose arithmetic is modulo 2**64 as that of `prng.py`.
+"""
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placet.kernel.prng import mix64, name_hash
+
+U64: Final = np.uint64
+Words: TypeAlias = NDArray[np.uint64]
+Array: TypeAlias = NDArray[Any]
+"""An array of numbers, of any dtype of a field."""
+
+SEGMENT: Final = 8_192
+"""Rows that are hashed at once: their words stay in the processor's second cache."""
+
+_GOLDEN, _FACTOR_1, _FACTOR_2 = (
+    U64(0x9E3779B97F4A7C15),
+    U64(0xBF58476D1CE4E5B9),
+    U64(0x94D049BB133111EB),
+)
+_11, _27, _29, _30, _31, _32 = map(U64, (11, 27, 29, 30, 31, 32))
+_LOW_HALF: Final = U64(0xFFFFFFFF)
+_MASK64: Final = (1 << 64) - 1
+_ODD: Final = np.arange(1, 2 * SEGMENT, 2, dtype=U64)
+
+
+def mix_array(state: int | Words, words: Words) -> Words:
+    """Return `prng.mix_word(state, word)` of each word."""
+    mixed = words ^ (U64(state) if isinstance(state, int) else state)
+    mixed += _GOLDEN
+    shifted = mixed >> _30
+    mixed ^= shifted
+    mixed *= _FACTOR_1
+    np.right_shift(mixed, _27, out=shifted)
+    mixed ^= shifted
+    mixed *= _FACTOR_2
+    np.right_shift(mixed, _31, out=shifted)
+    mixed ^= shifted
+    return mixed
+
+
+def row_keys(stem: str, count: int) -> Words:
+    """Return `prng.agent_key` of `stem:0` to `stem:<count - 1>`."""
+    return mix_array(mix64(name_hash(stem)), np.arange(count, dtype=U64))
+
+
+def unit_array(bits: Words) -> NDArray[np.float64]:
+    """Return `prng.unit_of` of each word."""
+    return (bits >> _11).astype(np.float64) * 2.0**-53
+
+
+def below_array(bound: int, bits: Words) -> NDArray[np.int64]:
+    """Return `prng.below` of each word, for a bound up to 2**32."""
+    # The product needs 96 bits: it is made of two products of halves, whose carry is kept.
+    wide = U64(bound)
+    low = (bits & _LOW_HALF) * wide >> _32
+    return ((bits >> _32) * wide + low >> _32).astype(np.int64)
+
+
+def words_of(column: Array) -> Words:
+    """Return the numbers of a column as `(rows, components)` words, whatever their dtype.
+
+    A float is the bits of its double, an integer those of its 64-bit value. So a field keeps its
+    digest when its dtype becomes wider.
+    """
+    flat = column.reshape(len(column), -1)
+    wide = (
+        np.float64 if flat.dtype.kind == "f" else np.uint64 if flat.dtype.kind == "u" else np.int64
+    )
+    return np.ascontiguousarray(flat, dtype=wide).view(U64)
+
+
+def summed_hash(keys: Words, words: Words, salt: int) -> int:
+    """Return the sum over rows of 128 bits that depend on the row's key, a salt and the row's word.
+
+    At most `SEGMENT` rows. The first 64 bits are a round of SplitMix, the last another finalizer
+    over them. The sums are exact, because a sum that lost its carries would depend on the split.
+    """
+    mixed = (keys ^ U64(salt)) + words
+    first = mix_array(0, mixed)
+    second = first ^ keys
+    second *= _FACTOR_1
+    second ^= second >> _29
+    second *= _FACTOR_2
+    second ^= second >> _32
+    return (_exact_sum(first) << 64) + _exact_sum(second)
+
+
+def _exact_sum(words: Words) -> int:
+    return (int((words >> _32).sum()) << 32) + int((words & _LOW_HALF).sum())
+
+
+def content_hash(array: Array) -> int:
+    """Return 64 bits of an array's bytes: enough to know a retry by, and no protection."""
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    tail = len(data) % 8
+    total = int.from_bytes(data[len(data) - tail :].tobytes(), "little")
+    words = data[: len(data) - tail].view(U64)
+    for start in range(0, len(words), SEGMENT):
+        part = words[start : start + SEGMENT]
+        total = total * int(_GOLDEN) + int((part * _ODD[: len(part)]).sum()) & _MASK64
+    return total

@@ -1,0 +1,372 @@
+"""Decide a column batch as arrays: the stages of the gate over all rows at once."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placet.kernel.arrays.row_codes import (
+    BOUNDS,
+    CONFLICT,
+    DENIED,
+    FUTURE,
+    OK,
+    OUT_OF_BOUNDS,
+    OWNER,
+    PAYLOAD,
+    QUOTA,
+    RULE,
+    RULE_ERROR,
+    STALE,
+    SUSPENDED,
+    TOO_FAR,
+    WORLD_QUOTA,
+)
+from placet.kernel.arrays.values import Mask, misfits
+from placet.kernel.arrays.words import U64, Array, Words, mix_array
+from placet.kernel.columns.contention import (
+    FREE,
+    additions_of,
+    granted,
+    in_danger,
+    one_after_another,
+    slots_of,
+)
+from placet.kernel.columns.form import CheckedColumns
+from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.ledger.members import Members
+from placet.kernel.ledger.token_buckets import OWN
+from placet.kernel.plugin.rows import Draw, RowCall, Rows, Rows64, judge
+from placet.kernel.prng import draw_state, mix64
+from placet.kernel.state.table import TableData
+from placet.schemas.config import ALL_KINDS, Quota
+from placet.schemas.errors import INTERRUPTS
+from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.column_records import ColumnReason
+
+if TYPE_CHECKING:
+    from placet.kernel.context import GateContext
+
+_BEYOND: Final = "a value would leave the bounds of its field"
+
+Codes = NDArray[np.uint8]
+FaultSink = Callable[[str, BaseException], None]
+
+
+class Decided(NamedTuple):
+    """The decision on a column batch, the same whichever way it was reached.
+
+    Attributes:
+        codes: Code of each row; None if all are admitted.
+        reasons: The refusals by the rule that occur in `codes`, numbered by the first row of each.
+        winners: Number of the member that won, for each row refused as `conflict`, in order.
+        admitted: Number of the member of each admitted row; None if they are all members, in order.
+        calls: Changes by the admitted rows, in order, with an item for each of them.
+    """
+
+    codes: Codes | None
+    reasons: list[ColumnReason]
+    winners: NDArray[np.int32]
+    admitted: Rows64 | None
+    calls: list[RowCall]
+
+
+def decide(
+    batch: CheckedColumns, context: "GateContext", seed: int, on_fault: FaultSink
+) -> Decided:
+    """Decide the rows of a batch; changes nothing."""
+    codes = np.zeros(len(batch), np.uint8)
+    pass_gate(batch, context, codes)
+    living: Rows64 | None = None
+    numbers, payload = batch.numbers, batch.payload
+    if codes.any():
+        living = np.flatnonzero(codes == OK)
+        numbers = numbers[living]
+        payload = {name: values[living] for name, values in payload.items()}
+    rows = _ruled(
+        batch, context, numbers, payload, seed, on_fault, is_whole=batch.is_whole and living is None
+    )
+    lost_to = _contended(batch, context, rows, seed)
+    if living is not None:
+        codes[living] = rows.code
+    else:
+        codes = rows.code
+    return _decided(batch, rows, codes, lost_to)
+
+
+# the stages before the rule
+
+
+def pass_gate(batch: CheckedColumns, context: "GateContext", codes: Codes) -> None:
+    """Refuse rows by payload, agent, staleness and quota; the first stage that refuses counts."""
+    members, ledger, kind = batch.members, context.ledger, batch.kind
+    for name, values in batch.payload.items():
+        _refuse(codes, misfits(kind.fields[name], values), PAYLOAD)
+    code = whole_refusal(batch)
+    if code != OK:
+        codes[codes == OK] = code
+        return
+    if members.suspended is not None:
+        _refuse(codes, members.suspended[batch.numbers], SUSPENDED)
+    _check_contexts(batch, ledger, codes)
+    if kind.reads_self is not None:
+        _check_own(batch, context.state.tables[kind.reads_self], codes)
+    for bucket, quota in quotas_of(ledger, members, kind.name):
+        rows = None if batch.is_whole else batch.numbers
+        after = members.charged(bucket, quota, rows, context.now_ns)
+        _refuse(codes, after - quota.burst * quota.interval_ns > context.now_ns, QUOTA)
+    world = ledger.policy.world_quota
+    if world is not None:
+        count = int((codes == OK).sum())
+        tat_ns = world.charged(ledger.world_tat, count, context.now_ns)
+        if world.over_ns(tat_ns, context.now_ns) > 0:
+            codes[codes == OK] = WORLD_QUOTA
+
+
+def whole_refusal(batch: CheckedColumns) -> int:
+    """Return the code by which all rows are refused for their submitter or the kind, or `OK`."""
+    members, submitter = batch.members, batch.submitter
+    if submitter not in {OPERATOR, members.owner}:
+        return OWNER
+    if members.permissions is not None and batch.kind.name not in members.permissions:
+        return DENIED
+    return OK
+
+
+def _refuse(codes: Codes, mask: Mask | None, code: int) -> None:
+    if mask is not None and mask.any():
+        codes[mask & (codes == OK)] = code
+
+
+def _check_contexts(batch: CheckedColumns, ledger: Ledger, codes: Codes) -> None:
+    contexts, seq, threshold = batch.contexts, ledger.seq, ledger.policy.staleness_threshold
+    if isinstance(contexts, int):
+        if contexts > seq:
+            codes[codes == OK] = FUTURE
+        elif threshold is not None and seq - contexts > threshold:
+            codes[codes == OK] = TOO_FAR
+        return
+    _refuse(codes, contexts > seq, FUTURE)
+    if threshold is not None:
+        _refuse(codes, seq - contexts > threshold, TOO_FAR)
+
+
+def _check_own(batch: CheckedColumns, table: TableData, codes: Codes) -> None:
+    """Refuse the rows whose own row of a table another agent changed after their context."""
+    contexts, rows = batch.contexts, batch.numbers
+    if isinstance(contexts, int) and contexts >= int(table.seqs.max(initial=0)):
+        return
+    if batch.is_whole:
+        is_own = table.bys == batch.members.numbers
+        changed = np.where(is_own, table.foreign, table.seqs)
+    else:
+        is_own = table.bys[rows] == batch.members.numbers[rows]
+        changed = np.where(is_own, table.foreign[rows], table.seqs[rows])
+    _refuse(codes, changed > contexts, STALE)
+
+
+def quotas_of(ledger: Ledger, members: Members, kind: str) -> list[tuple[str, Quota]]:
+    """Return the buckets that each row of a kind is charged to, with their quotas."""
+    world, own = ledger.policy.quotas, members.quotas
+    found = [(name, world[name]) for name in (kind, ALL_KINDS) if name in world]
+    return found + [(OWN + name, own[name]) for name in (kind, ALL_KINDS) if name in own]
+
+
+# the rule
+
+
+def drawer(batch: CheckedColumns, context: "GateContext", seed: int) -> Callable[[Rows64], Draw]:
+    """Return a function of rows that makes their draws, each with its agent's ordinal."""
+    ledger, members = context.ledger, batch.members
+    moment = (ledger.tick, context.now_ns)
+    counts = members.ordinals(context.now_ns)
+    others = ledger.ordinals.of_members(members.name, context.now_ns)
+    if others:
+        counts = (
+            np.full(members.count, counts, np.int32) if isinstance(counts, int) else counts.copy()
+        )
+        for number, count in others:
+            counts[number] += count
+
+    def draws_of(numbers: Rows64) -> Draw:
+        def draw(purpose: str) -> Words:
+            keys = members.keys[numbers]
+            if isinstance(counts, int):
+                return mix_array(draw_state(seed, *moment, counts, purpose), keys)
+            own = counts[numbers]
+            states = np.zeros(len(keys), U64)
+            for ordinal in np.unique(own).tolist():
+                states[own == ordinal] = U64(draw_state(seed, *moment, ordinal, purpose))
+            return mix_array(states, keys)
+
+        return draw
+
+    return draws_of
+
+
+def _ruled(  # the parts of a batch that its rule is called on
+    batch: CheckedColumns,
+    context: "GateContext",
+    numbers: Rows64,
+    payload: dict[str, Array],
+    seed: int,
+    on_fault: FaultSink,
+    *,
+    is_whole: bool,
+) -> Rows:
+    """RowCall the rule; where it raises on halves, down to the rows at fault."""
+    tables = context.state.tables
+    assert batch.kind.table is not None, "a kind with a rule of rows names its table"
+    table, draws_of = tables[batch.kind.table], drawer(batch, context, seed)
+    moment = (context.now_ns / SECOND_NS, context.ledger.tick)
+
+    def made(start: int, stop: int) -> Rows:
+        if (start, stop) == (0, len(numbers)):
+            return Rows(
+                table, tables, numbers, payload, draws_of(numbers), moment, is_whole=is_whole
+            )
+        part = numbers[start:stop]
+        values = {name: column[start:stop] for name, column in payload.items()}
+        return Rows(table, tables, part, values, draws_of(part), moment)
+
+    def called(start: int, stop: int) -> list[Rows]:
+        rows = made(start, stop)
+        try:
+            with np.errstate(all="ignore"):
+                batch.kind.rows(rows)  # type: ignore[misc]  # the form requires one
+                judge(rows, batch.kind.fields)
+        except INTERRUPTS:
+            raise
+        except Exception as error:  # noqa: BLE001  # the rule boundary
+            if stop - start > 1:
+                middle = (start + stop) // 2
+                return called(start, middle) + called(middle, stop)
+            on_fault(f"rule of {batch.kind.name}", error)
+            rows = made(start, stop)
+            rows.code[:] = RULE_ERROR
+        return [rows]
+
+    parts = called(0, len(numbers))
+    return parts[0] if len(parts) == 1 else _joined(made(0, len(numbers)), parts)
+
+
+def _joined(whole: Rows, parts: Sequence[Rows]) -> Rows:
+    """Put the parts of a batch together; a row at fault has zeros, which are not read."""
+    whole.code = np.concatenate([part.code for part in parts])
+    example = next((part for part in parts if part.calls or part.claims or part.reasons), None)
+    if example is None:
+        return whole
+    whole.reasons = example.reasons
+    for place, (table, keys) in enumerate(example.claims):
+        pieces = [part.claims[place][1] if part.claims else None for part in parts]
+        whole.claims.append((table, _together(parts, pieces, keys)))
+    for place, call in enumerate(example.calls):
+        made = [part.calls[place] if part.calls else None for part in parts]
+        at = None
+        if call.at is not None:
+            at = _together(parts, [each and each.at for each in made], call.at)
+        values = [None if each is None else each.values for each in made]
+        whole.calls.append(call._replace(at=at, values=_together(parts, values, call.values)))
+    return whole
+
+
+def _together(parts: Sequence[Rows], pieces: Sequence[Array | None], like: Array) -> Array:
+    """Return the pieces of all parts as one array; a missing piece is zeros."""
+    return np.concatenate(
+        [
+            np.zeros((part.n, *like.shape[1:]), like.dtype) if piece is None else piece
+            for part, piece in zip(parts, pieces, strict=True)
+        ]
+    )
+
+
+# contention
+
+
+def _contended(
+    batch: CheckedColumns, context: "GateContext", rows: Rows, seed: int
+) -> Rows64 | None:
+    """Refuse rows that lose a claim or whose additions leave bounds; return who they lost to."""
+    tables = context.state.tables
+    additions = additions_of(rows.calls, tables, rows.numbers)
+    living = np.flatnonzero(rows.code == OK) if rows.code.any() else None
+    danger = in_danger(additions, living) if additions else {}
+    if not rows.claims and not danger:
+        return None
+    ledger = context.ledger
+    state = mix64(seed, ledger.tick, ledger.group)
+    order = np.argsort(mix_array(state, batch.members.keys[rows.numbers]))
+    if living is not None:
+        order = order[rows.code[order] == OK]
+    slots, size = slots_of(rows.claims, tables)
+    if not danger:
+        lost_to = granted(order, slots, size)
+        rows.code[lost_to != FREE] = CONFLICT
+        return lost_to
+    lost_to = np.full(rows.n, FREE, np.int64)
+    if not slots:
+        touches = np.zeros(rows.n, np.bool_)
+        for target, mask in danger.items():
+            for at, _ in additions[target].calls:
+                touches |= (at >= 0) & mask[at]
+        order = order[touches[order]]
+    conflicts, beyond = one_after_another(order, slots, additions, danger)
+    for place, winner in conflicts:
+        lost_to[place] = winner
+    rows.code[lost_to != FREE] = CONFLICT
+    rows.code[beyond] = BOUNDS
+    return lost_to
+
+
+# the result
+
+
+def _decided(batch: CheckedColumns, rows: Rows, codes: Codes, lost_to: Rows64 | None) -> Decided:
+    no_winners = np.zeros(0, np.int32)
+    if not codes.any():
+        admitted = None if batch.is_whole else batch.numbers
+        return Decided(None, [], no_winners, admitted, rows.calls)
+    winners = no_winners
+    if lost_to is not None:
+        winners = rows.numbers[lost_to[rows.code == CONFLICT]].astype(np.int32)
+    reasons = numbered(codes, rows.reasons, batch)
+    picked = np.flatnonzero(rows.code == OK)
+    calls: list[RowCall] = []
+    picked_of: list[tuple[Rows64, Rows64]] = []  # keys that are one array stay one
+    for call in rows.calls:
+        at = call.at
+        if at is not None:
+            known = next((mine for given, mine in picked_of if given is call.at), None)
+            at = at[picked] if known is None else known
+            picked_of.append((call.at, at))
+        calls.append(call._replace(at=at, values=call.values[picked]))
+    return Decided(codes, reasons, winners, rows.numbers[picked], calls)
+
+
+def numbered(
+    codes: Codes, made: Sequence[tuple[str, str]], batch: CheckedColumns
+) -> list[ColumnReason]:
+    """Number the refusals of the domain by their first row, in place; return those that occur.
+
+    The rule numbers them by call, which depends on the rows that it was called on.
+    """
+    is_named = (codes >= RULE) | (codes == BOUNDS)
+    if not is_named.any():
+        return []
+    values, first = np.unique(codes[is_named], return_index=True)
+    by_row = values[np.argsort(first)].tolist()
+    renumbered = np.arange(256, dtype=np.uint8)
+    reasons: list[ColumnReason] = []
+    number = RULE
+    for code in by_row:
+        if code == BOUNDS:
+            reasons.append((code, f"{batch.domain}.{OUT_OF_BOUNDS}", _BEYOND))
+            continue
+        name, message = made[code - RULE]
+        reasons.append((number, f"{batch.domain}.{name}", message))
+        renumbered[code] = number
+        number += 1
+    codes[:] = renumbered[codes]
+    return reasons

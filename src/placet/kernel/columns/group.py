@@ -1,0 +1,88 @@
+"""Decide a column batch as a group of its own: dedup, decision, record, and what is applied."""
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from placet.kernel.arrays.row_codes import REUSED, TOO_OLD
+from placet.kernel.columns import apply_row_by_row, row_by_row
+from placet.kernel.columns import decide as by_arrays
+from placet.kernel.columns.decide import FaultSink
+from placet.kernel.columns.form import CheckedColumns
+from placet.kernel.columns.record import record_of
+from placet.kernel.columns.settle import settle
+from placet.kernel.columns.verdict import ColumnVerdict
+from placet.kernel.commit.commit import Journal
+from placet.schemas.log.record import encode_record
+
+if TYPE_CHECKING:
+    from placet.kernel.context import GateContext
+
+_NONE: Final = np.zeros(0, np.int32)
+
+
+def known(
+    batch: CheckedColumns, context: "GateContext", number: int, durability: str
+) -> ColumnVerdict | None:
+    """Return the verdict on a request that the population remembers, or refuse one; else None.
+
+    The same request gets the same verdict, another one under its req_id is refused.
+    """
+    members, ledger = batch.members, context.ledger
+    answer = members.remembered.get(batch.req_id)
+    name, moment = f"b{number}", (ledger.seq, context.now_ns, durability)
+    if answer is not None and answer.fingerprint == batch.fingerprint:
+        codes = np.frombuffer(answer.codes, np.uint8) if answer.codes else None
+        winners = np.frombuffer(answer.winners, "<i4")
+        return ColumnVerdict(
+            batch, name, codes, answer.reasons, winners, answer.seq, *moment, replayed=True
+        )
+    if answer is None and not members.is_forgotten(batch.req_id):
+        return None
+    code = TOO_OLD if answer is None else REUSED
+    return ColumnVerdict(batch, name, np.full(len(batch), code, np.uint8), [], _NONE, None, *moment)
+
+
+def decide(
+    batch: CheckedColumns,
+    context: "GateContext",
+    journal: Journal,
+    seed: int,
+    number: int,
+    on_fault: FaultSink,
+    *,
+    uses_arrays: bool = True,
+) -> ColumnVerdict:
+    """Decide a batch, append its record, and apply it. Nothing is written before it is encoded.
+
+    Args:
+        batch: The batch.
+        context: The world, whose group is open.
+        journal: End of the log.
+        seed: Seed of the world.
+        number: Number of the batch.
+        on_fault: Receives the exceptions of the rule.
+        uses_arrays: Decide and apply it as arrays; else row by row, with the same result.
+    """
+    execution = by_arrays if uses_arrays else row_by_row
+    decided = execution.decide(batch, context, seed, on_fault)
+    record = record_of(batch, decided, context, journal.prev, number)
+    data = encode_record(record)
+    state, ledger = context.state, context.ledger
+    if uses_arrays:
+        settle(state, ledger, record, decided.admitted, decided.calls)
+    else:
+        settle(state, ledger, record, decided.admitted, decided.calls, apply_row_by_row.apply_calls)
+    journal.append(data)
+    is_admitted = record.seq != record.group_seq
+    return ColumnVerdict(
+        batch,
+        f"b{number}",
+        decided.codes,
+        decided.reasons,
+        decided.winners,
+        record.seq if is_admitted else None,
+        ledger.seq,
+        context.now_ns,
+        journal.durability,
+    )

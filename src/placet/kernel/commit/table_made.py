@@ -1,0 +1,85 @@
+"""Make a table, or a population with its table, by its record: live and in replay."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from placet.kernel.arrays.field import Field
+from placet.kernel.arrays.values import required
+from placet.kernel.arrays.words import Array
+from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.ledger.members import Directory, Members
+from placet.kernel.state.table import TableData
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json
+from placet.schemas.config import Quota
+from placet.schemas.log.column_records import TableMade
+
+
+def columns_given(
+    stem: str, fields: Mapping[str, Field], given: Mapping[str, object], count: int
+) -> dict[str, Array]:
+    """Return the given initial columns of a table, checked; a column of defaults is left out.
+
+    Raises:
+        ValueError: A name is no field, or values do not fit.
+    """
+    columns: dict[str, Array] = {}
+    for name, values in sorted(given.items()):
+        if name not in fields:
+            raise ValueError(f"{stem!r} has no field {name!r}; its fields are {sorted(fields)}")
+        one = fields[name]
+        column = required(f"{name} of {stem!r}", one, values, count)
+        if not (column == np.array(one.default, one.dtype)).all():
+            columns[name] = column
+    return columns
+
+
+def make_table(state: State, record: TableMade) -> None:
+    """Add the table of a record to the state, with its initial values."""
+    fields = {
+        name: Field(dtype, tuple(shape), default, low, high)  # type: ignore[arg-type]  # a record's dtype is checked here
+        for name, dtype, shape, default, low, high in record.fields
+    }
+    columns = {
+        name: np.frombuffer(data, fields[name].dtype).reshape(record.count, *fields[name].sizes)
+        for name, data in record.columns
+    }
+    table = TableData(
+        state.authors, record.table, fields, record.stem, record.count, columns, record.seq
+    )
+    if record.members is not None:
+        state.authors.add(record.stem, record.count)
+    state.add_table(table)
+
+
+def load_members(ledger: Ledger, dumped: Sequence[Json]) -> None:
+    """Add the populations of a dump to an empty ledger."""
+    first = 0
+    for each in dumped:
+        members = Members.load(first, ledger.now_ns, each)
+        first += members.count
+        ledger.add_population(members, Directory(ledger.agents, ledger.populations))
+        ledger.dedup.count += sum(window.count for window in members.windows.values())
+
+
+def add_members(ledger: Ledger, record: TableMade) -> None:
+    """Add the population of a record to the ledger, if it is of one."""
+    if record.members is None:
+        return
+    owner, permissions, quotas, priority_max = record.members
+    first = sum(members.count for members in ledger.populations.values())
+    members = Members(
+        record.stem,
+        record.table,
+        record.count,
+        first,
+        owner=owner,
+        permissions=None if permissions is None else frozenset(permissions),
+        priority_max=priority_max,
+        quotas={kind: Quota(*pair) for kind, pair in quotas.items()},
+    )
+    agents = ledger.agents
+    if not isinstance(agents, Directory):
+        agents = Directory(agents, ledger.populations)
+    ledger.add_population(members, agents)
