@@ -110,6 +110,21 @@ BOUNDS: Final = (
         "the oldest is forgotten: `req_id_too_old`, or a new request",
     ),
     Bound(
+        "populations, and the verdicts on their column batches",
+        (
+            "kernel/ledger/ledger.py:Ledger.populations",
+            "kernel/ledger/ordinals.py:Ordinals.populations",
+            "kernel/ledger/members.py:Members.forgotten",
+            "kernel/ledger/members.py:Members.remembered",
+            "kernel/ledger/members.py:Members.tats",
+            "kernel/ledger/members.py:Members.windows",
+        ),
+        "one of each declared table of agents; {column_batches_kept} verdicts each",
+        "{column_rows_max} members each; a verdict has 5 bytes a row and {column_bytes_max} at most",
+        "only an operator registers populations; {window_sequences_max} sequences of req_ids each",
+        "ValueError; the oldest verdict is forgotten: `req_id_too_old`, or a new request",
+    ),
+    Bound(
         "agents, and those removed",
         (
             "kernel/ledger/ledger.py:Ledger.agents",

@@ -76,7 +76,7 @@ def settle(
         record.reasons,
         record.winners,
     )
-    members.remember(record.req_id, answer, ledger.policy.limits.column_batches_kept)
+    members.remember(record.req_id, answer, ledger.policy.limits)
     ledger.seq = record.seq
     ledger.group = record.group + 1
 

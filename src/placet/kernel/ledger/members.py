@@ -17,6 +17,7 @@ from placet.kernel.prng import LANE_BYTES
 from placet.schemas.batch import sequence_form
 from placet.schemas.codec import Json
 from placet.schemas.config import Quota
+from placet.schemas.limits import Limits
 from placet.schemas.log.column_records import ColumnReason
 
 Rows: TypeAlias = NDArray[np.int64]
@@ -116,7 +117,7 @@ class Members:
             [[name, tats.tobytes()] for name, tats in sorted(self.tats.items()) if tats.any()],
             [[number, window.dump()] for number, window in sorted(self.windows.items())],
             [[req_id, *answer] for req_id, answer in self.remembered.items()],
-            sorted(self.forgotten.items()),
+            list(self.forgotten.items()),
             counts if isinstance(counts, int) else counts.tobytes(),
         ]
 
@@ -204,19 +205,27 @@ class Members:
 
     # answers
 
-    def remember(self, req_id: str, answer: Remembered, kept: int) -> None:
-        """Keep the verdict on a column batch; forget the oldest beyond `kept`."""
+    def remember(self, req_id: str, answer: Remembered, limits: Limits) -> None:
+        """Keep the verdict on a column batch; forget the oldest ones.
+
+        Of a forgotten request the number in its sequence is kept, such as 17 of `walk:17`; a
+        forgotten name without a number is a new request.
+        """
         self.remembered[req_id] = answer
-        while len(self.remembered) > kept:
+        while len(self.remembered) > limits.column_batches_kept:
             oldest = next(iter(self.remembered))
             del self.remembered[oldest]
-            stem, number = sequence_form(oldest) or (oldest, 0)
-            self.forgotten[stem] = max(number, self.forgotten.get(stem, -1))
+            form = sequence_form(oldest)
+            if form is not None:
+                highest = max(form[1], self.forgotten.pop(form[0], -1))
+                self.forgotten[form[0]] = highest
+        while len(self.forgotten) > limits.window_sequences_max:
+            del self.forgotten[next(iter(self.forgotten))]
 
     def is_forgotten(self, req_id: str) -> bool:
         """Return whether a req_id is not above the highest forgotten one of its sequence."""
-        stem, number = sequence_form(req_id) or (req_id, 0)
-        return number <= self.forgotten.get(stem, -1)
+        form = sequence_form(req_id)
+        return form is not None and form[1] <= self.forgotten.get(form[0], -1)
 
 
 class MemberTats(MutableMapping[str, int]):
