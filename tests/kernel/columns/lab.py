@@ -1,6 +1,6 @@
 """A domain with a kind of each way in which a rule of rows changes tables, and worlds of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,9 +129,11 @@ def payload_of(
     return {"x": rng.integers(0, 6 if rng.random() < 0.7 else 3, count)}
 
 
-def lab_kernel(n: int, cells: int, config: KernelConfig, **options: Any) -> Kernel:
-    """Return a kernel of a lab without its population."""
-    return Kernel(Lab(n, cells), config, **options)
+def lab_kernel(
+    n: int, cells: int, config: KernelConfig, *, more: Sequence[Domain] = (), **options: Any
+) -> Kernel:
+    """Return a kernel of a lab without its population, with other domains beside it."""
+    return Kernel([Lab(n, cells), *more], config, **options)
 
 
 def stamps(kernel: Kernel) -> list[Any]:

@@ -324,6 +324,11 @@ class Control:
         ledger, draft = self._ledger, self._context.transaction
         if agent_id not in ledger.agents:
             raise AgentError(f"agent {agent_id!r} is not registered; nothing was changed")
+        if change in {"permissions", "removed"} and ledger.is_member(agent_id):
+            raise AgentError(
+                f"agent {agent_id!r} is a member of a population: it may be suspended and resumed, "
+                "and neither removed nor given permissions of its own"
+            )
         agent_id = ledger.agents[agent_id].agent_id
 
         def changed(changes: Changes) -> AgentChanged:
@@ -390,6 +395,11 @@ class Control:
             raise AgentError(
                 "an agent_id must be 1 to 128 characters without control characters and not one of "
                 f"{sorted(RESERVED_IDS)}, got {agent_id!r}"
+            )
+        table = self._context.state.table_of(agent_id)
+        if table is not None:
+            raise AgentError(
+                f"{agent_id!r} is the name of a row of the table {table!r}; choose another name"
             )
         agents_max = ledger.policy.limits.agents_max
         if len(ledger.agents) >= agents_max:

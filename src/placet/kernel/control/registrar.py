@@ -85,6 +85,9 @@ class Registrar:
         if not isinstance(agent_id, str) or not self._is_registered(agent_id):
             raise _refused("agent_unknown", f"agent {agent_id!a:.200} is not registered")
         name = str.__str__(agent_id)
+        if self._ledger.is_member(name):
+            what = f"agent {name!r} is a member of a population, and is not removed"
+            raise _refused("agent_is_member", f"{what}; suspend it")
 
         def hook(domain: Domain) -> None:
             domain.on_remove(draft, name)
@@ -145,6 +148,10 @@ class Registrar:
             fault = fault or f"must not be one of {sorted(RESERVED_IDS)}, got {agent_id!r}"
             raise _refused("agent_name_invalid", f"an agent_id {fault}")
         name = str(agent_id)
+        table = self._context.state.table_of(name)
+        if table is not None:
+            what = f"agent {name!r} has the name of a row of the table {table!r}"
+            raise _refused("agent_exists", f"{what}; choose another name")
         if self._is_registered(name):
             raise _refused("agent_exists", f"agent {name!r} is registered; choose another name")
         if name in ledger.agents and batches_of(ledger, name):

@@ -301,6 +301,10 @@ class State:
         """Add a table, which stays: its rows are neither created nor deleted."""
         self.collections[table.name] = self.tables[table.name] = table
 
+    def table_of(self, name: str) -> str | None:
+        """Return the table of which a name is that of a row; None if it is of none."""
+        return next((table.name for table in self.tables.values() if name in table.entities), None)
+
     def drop_table(self, name: str) -> None:
         """Take back a table, whose registration failed."""
         table = self.tables.pop(name)

@@ -1,0 +1,78 @@
+"""Names of rows are reserved, and members of populations are neither removed nor registered."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typing_extensions import TypedDict
+
+from placet.errors import AgentError
+from placet.kernel import Domain, Kernel, KernelConfig, Kind
+from tests.kernel.columns.lab import lab_kernel
+
+
+class _Who(TypedDict):
+    who: str
+
+
+def _remove(draft: Any, intent: Any) -> None:
+    draft.remove(intent["payload"]["who"])
+
+
+def _register(draft: Any, intent: Any) -> None:
+    draft.register(intent["payload"]["who"])
+
+
+class Registry(Domain):
+    """A domain whose rules register and remove agents."""
+
+    name, version = "registry", "1"
+    kinds = (Kind("Leave", _Who, _remove), Kind("Join", _Who, _register))
+
+
+def world() -> Kernel:
+    kernel = lab_kernel(3, 5, KernelConfig(seed=1), more=(Registry(),))
+    kernel.register_population("birds", 3, table="lab.agents")
+    kernel.register_agent("ann")
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda k: k.register_agent("cells:3"), "row of the table 'lab.cells'"),
+        (lambda k: k.remove_agent("birds:1"), "member of a population"),
+        (lambda k: k.set_agent_permissions("birds:1", {"Move"}), "member of a population"),
+        (lambda k: k.register_agent("birds:1", permissions={"Move"}), "member of a population"),
+        (lambda k: k.change_agent("birds:3", "suspended"), "not registered"),
+        (lambda k: k.register_population("cells", 3, table="lab.agents"), "already"),
+    ],
+)
+def test_a_reserved_name_is_refused(call: Callable[[Kernel], object], message: str) -> None:
+    kernel = world()
+    before = (kernel.record_count, kernel.world_digest())
+    with pytest.raises((AgentError, ValueError), match=message):
+        call(kernel)
+    assert (kernel.record_count, kernel.world_digest()) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "who", "code"),
+    [
+        ("Leave", "birds:1", "registry.agent_is_member"),
+        ("Join", "birds:1", "registry.agent_exists"),
+        ("Join", "cells:4", "registry.agent_exists"),
+    ],
+)
+def test_a_rule_is_refused_a_reserved_name(kind: str, who: str, code: str) -> None:
+    kernel = world()
+    verdict = kernel.decide(kernel.intent(kind, {"who": who}, agent="ann"))
+    assert verdict.codes == (code,)
+
+
+def test_a_member_is_suspended_and_resumed() -> None:
+    kernel = world()
+    kernel.change_agent("birds:1", "suspended")
+    assert kernel.population("birds").suspended.tolist() == [False, True, False]
+    kernel.change_agent("birds:1", "resumed")
+    assert not kernel.population("birds").suspended.any()
