@@ -33,7 +33,11 @@ def names_of_plugins() -> set[str]:
 
 def breaches(text: str, names: set[str]) -> list[str]:
     """Return the names of plug-ins that a text has, sorted."""
-    return sorted(name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text))
+    return sorted(
+        name
+        for name in names
+        if name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+    )
 
 
 def test_placet_names_no_plugin():

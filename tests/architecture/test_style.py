@@ -99,6 +99,23 @@ def _parsed(text: str) -> ast.Module:
     return ast.parse(text)
 
 
+@cache
+def _nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Walk a tree once for all rules."""
+    return tuple(ast.walk(tree))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_trees() -> Iterator[None]:
+    """Release the trees, which have a million nodes, after the last rule.
+
+    Each later collection of garbage in this worker would visit them.
+    """
+    yield
+    for cached in (package_sources, _nodes, _parsed):
+        cached.cache_clear()
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One parsed file of the package; `path` is relative to it."""
@@ -111,20 +128,24 @@ class Source:
         return _parsed(self.text)
 
     @property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return _nodes(self.tree)
+
+    @property
     def is_pure(self) -> bool:
         room, part, *_ = (*self.path.parts, "")
         is_rules = room.startswith("placet_") and not {room, part} & IMPURE_PARTS
         return is_rules or room in PURE_PACKAGES
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-        return (node for node in ast.walk(self.tree) if isinstance(node, FUNCTION_NODES))
+        return (node for node in self.nodes if isinstance(node, FUNCTION_NODES))
 
     def classes(self) -> Iterator[ast.ClassDef]:
-        return (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
+        return (node for node in self.nodes if isinstance(node, ast.ClassDef))
 
     def docstrings(self) -> Iterator[str]:
         nodes = (ast.Module, ast.ClassDef, *FUNCTION_NODES)
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, nodes) and (docstring := ast.get_docstring(node)):
                 yield docstring
 
@@ -185,7 +206,7 @@ def nothing_is_left_for_later(source: Source) -> Iterator[str]:
 def pure_package_calls_nothing_impure(source: Source) -> Iterator[str]:
     if not source.is_pure:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -197,7 +218,7 @@ def pure_package_calls_nothing_impure(source: Source) -> Iterator[str]:
 def pure_package_does_not_wait(source: Source) -> Iterator[str]:
     if not source.is_pure:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
             yield f"line {node.lineno}: waits"
 
@@ -206,7 +227,7 @@ def pure_package_iterates_no_set(source: Source) -> Iterator[str]:
     """Find iterations over literal sets; runs with several PYTHONHASHSEED find the others."""
     if not source.is_pure:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.For | ast.comprehension) and _is_set(node.iter):
             yield f"line {node.iter.lineno}: the order of a set differs between runs: sort it"
 
@@ -216,7 +237,7 @@ def output_is_escaped(source: Source) -> Iterator[str]:
     path = source.path.as_posix()
     if path in ESCAPING:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ImportFrom) and node.module in {"html", "rich.console"}:
             yield f"line {node.lineno}: {node.module}; see placet.schemas.printable"
         elif isinstance(node, ast.Attribute) and ast.unparse(node) in WRITERS:
@@ -225,7 +246,7 @@ def output_is_escaped(source: Source) -> Iterator[str]:
 
 def python_starts_on_a_safe_path(source: Source) -> Iterator[str]:
     """Find Python processes that import modules which lie in the current folder."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.List | ast.Tuple | ast.Call):
             continue
         words = [ast.unparse(word) for word in getattr(node, "elts", getattr(node, "args", []))]
@@ -239,7 +260,7 @@ def files_are_made_in_one_place(source: Source) -> Iterator[str]:
     path = source.path.as_posix()
     if path in FILE_MAKERS or path.startswith("placet_bench/"):
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Attribute):
             continue
         is_write = node.attr in {"write_text", "write_bytes", "touch", "mkstemp"}
@@ -321,7 +342,7 @@ def prose_riddles_by_package(sources: Iterable[Source]) -> Counter[str]:
         comments = re.findall(r"(?:^|\s)#\s(.*)", source.text)
         messages = [
             part.value
-            for node in ast.walk(source.tree)
+            for node in source.nodes
             if isinstance(node, ast.Raise | ast.Call)
             for part in ast.walk(node)
             if isinstance(part, ast.Constant) and isinstance(part.value, str)
@@ -340,7 +361,7 @@ def attribute_words(sources: Iterable[Source]) -> Counter[str]:
     found = {
         (source.path.parts[0], name)
         for source in sources
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         for name in [getattr(node, "attr", None) or getattr(node, "arg", None) or ""]
         if isinstance(node, ast.Attribute | ast.keyword | ast.arg)
         and words_of(name) & LITERARY_WORDS
@@ -367,7 +388,7 @@ def imported_names(source: Source) -> dict[str, str]:
     """Return the module of each name that a file imports from one."""
     return {
         alias.asname or alias.name: node.module or ""
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
@@ -399,7 +420,7 @@ def mixins_used_once(sources: Sequence[Source]) -> list[str]:
     uses: Counter[str] = Counter()
     defined: set[str] = set()
     for source in sources:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ClassDef):
                 names = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
                 if not names or not {"Protocol", "ABC"} & set(names):
