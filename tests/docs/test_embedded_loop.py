@@ -46,7 +46,7 @@ def test_the_example_reports_the_share_of_the_kernel_in_a_frame(output):
 @pytest.mark.parametrize("arguments", [["0", "5"], ["5", "0"], ["5"], ["a", "b"], ["1", "2", "3"]])
 def test_invalid_arguments_print_the_usage(arguments, monkeypatch):
     monkeypatch.setattr(sys, "argv", [str(EXAMPLE), *arguments])
-    with pytest.raises(SystemExit, match="^usage: "):
+    with pytest.raises(SystemExit, match=r"^usage: "):
         runpy.run_path(str(EXAMPLE), run_name="__main__")
 
 
