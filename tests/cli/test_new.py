@@ -114,7 +114,7 @@ def test_its_tests_pass_and_can_fail(folder):
     module = folder / "garden_shed.py"
     lawful = module.read_text()
     module.write_text(lawful.replace("if left < 0:", "if left == -7:"))
-    done = checked("pytest", "-q", folder=folder)
+    done = checked("pytest", "-q", "-x", folder=folder)
     assert done.returncode == 1
     assert "garden_shed.too_few" in done.stdout
 

@@ -29,7 +29,7 @@ OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in CREATORS if nam
 
 @pytest.mark.parametrize("name", [*QUICK, *OTHERS])
 def test_a_kill_before_some_changes_leaves_a_whole_thing_or_none(forker, folder, name):
-    assert faults_of(forker, folder, name, 8) == []
+    assert faults_of(forker, folder, name, 8 if name in QUICK else 4) == []
 
 
 def test_a_file_that_is_written_in_place_is_found(forker, folder):

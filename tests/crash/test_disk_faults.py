@@ -87,7 +87,7 @@ def test_a_disk_full_at_the_start_is_reported(forker, small_disk):
     """With no space, and with ever more of it: until there is enough for a first answer."""
     ballast = small_disk / "ballast"
     outcomes = set()
-    for free in range(0, 160 * KB, 8 * KB):
+    for free in range(0, 160 * KB, 24 * KB):
         store = f"sqlite:///{small_disk}/{free}.db"
         remaining = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_bsize
         ballast.write_bytes(bytes(remaining - free))
@@ -105,7 +105,7 @@ def test_a_disk_full_at_the_start_is_reported(forker, small_disk):
 @pytest.mark.slow
 def test_a_file_size_limit_stops_the_world(forker, folder):
     """The same for a limit of the process, at any length: needs no right to mount."""
-    for limit in range(64 * KB, 256 * KB, 17 * KB + 1):
+    for limit in range(64 * KB, 256 * KB, 51 * KB + 1):
         store = f"sqlite:///{folder}/{limit}.db"
         message, messages = failure_of(forker, store, bytes_each=3 * KB, file_bytes_max=limit)
         assert "disk" in message

@@ -26,11 +26,11 @@ from placet.stores.url import file_of, open_event_log
 from tests.crash.effect_scenario import LETTERS, executions
 from tests.crash.process_forker import ProcessForker
 from tests.kernel.domains import Lab
-from tests.levels import each
+from tests.levels import each, soak_between
 
 LETTERS_OF: Final = "lab.letters"
-KILLS: Final = int(os.environ.get("PLACET_KILLS", "40"))
-KILLS_PER_STORE: Final = 20
+KILLS: Final = int(os.environ.get("PLACET_KILLS", "20"))
+KILLS_PER_STORE: Final = 10
 LIFE_SECONDS_MAX: Final = 0.12
 CLASSES: Final[tuple[Delivery, ...]] = ("keyed", "at_most_once")
 
@@ -203,7 +203,7 @@ def test_an_uninterrupted_run_executes_and_settles_every_effect(forker, folder, 
     assert runs.executed() == before
 
 
-@pytest.mark.parametrize("step", each(slow=13))
+@pytest.mark.parametrize("step", each(slow=23))
 @pytest.mark.parametrize("delivery", CLASSES)
 def test_a_crash_at_any_point_leaves_no_effect_unaccounted_for(
     forker, folder, delivery, step, record_property
@@ -243,7 +243,7 @@ def test_an_outcome_that_on_settle_refused_is_kept_and_settled_again(forker, fol
     assert runs.lost_outcomes() == []
 
 
-@pytest.mark.parametrize("step", each(slow=13))
+@pytest.mark.parametrize("step", each(slow=23))
 @pytest.mark.parametrize("delivery", CLASSES)
 def test_a_crash_at_any_point_keeps_the_outcomes_that_on_settle_refused(
     forker, folder, delivery, step
@@ -275,7 +275,7 @@ EXPECTED: Final[dict[str, tuple[Delivery, str]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plant", EXPECTED)
+@pytest.mark.parametrize("plant", soak_between([*EXPECTED], 2))
 def test_a_planted_bug_is_found(forker, folder, plant):
     """The control: the same crashes in random order, until a complaint names the bug."""
     delivery, complaint = EXPECTED[plant]

@@ -20,7 +20,7 @@ from tests.crash.process_forker import ChildProcess, Message, ProcessForker
 if TYPE_CHECKING:
     from pathlib import Path
 
-KILLS: Final = int(os.environ.get("PLACET_KILLS", "40"))
+KILLS: Final = int(os.environ.get("PLACET_KILLS", "20"))
 KILLS_PER_STORE: Final = 10
 LIFE_SECONDS_MAX: Final = 0.15
 RIPENING_SECONDS: Final = 0.02
@@ -116,7 +116,7 @@ def test_random_kills_during_maintenance_lose_nothing(forker, disk_folder):
     being compacted.
     """
     is_compacted = False
-    for seed in range(2):
+    for seed in range(-(-KILLS // 100)):
         path = disk_folder / f"{seed}.db"
         has_come = NewSnapshot(disk_folder / f"{seed}.db.snapshots")
         killer = Killer(

@@ -15,7 +15,6 @@ from tests.crash.process_forker import ChildProcess, Message, ProcessForker
 from tests.crash.single_client import config_of
 
 CLIENT = "tests.crash.single_client:run"
-HANDOVERS = 12
 
 
 class Store:
@@ -72,17 +71,19 @@ def test_the_first_of_two_writers_is_fenced(store):
     assert store.complaints() == []
 
 
-@pytest.mark.slow
-def test_writers_that_take_over_from_each_other_lose_nothing(store):
+@pytest.mark.parametrize(
+    "handovers", [pytest.param(3, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.soak)]
+)
+def test_writers_that_take_over_from_each_other_lose_nothing(store, handovers):
     children = [store.open()]
-    for _ in range(HANDOVERS):
+    for _ in range(handovers):
         children[-1].listen_for(0.03)
         children.append(store.open())
         assert is_fenced(children[-2].wait())
     children[-1].wait_for("answer")
     children[-1].kill()
     assert store.complaints() == []
-    assert sum(map(answers_of, children)) > HANDOVERS
+    assert sum(map(answers_of, children)) > handovers
 
 
 def zombie_and_heir(store: Store, plant: str | None = None) -> tuple[ChildProcess, ChildProcess]:

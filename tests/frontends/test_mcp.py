@@ -26,6 +26,7 @@ from placet.frontends.mcp.server import McpServer
 from tests.agents.proposal.provider_subsets import PROVIDERS, undescribed
 from tests.agents.till import Till
 from tests.cli.command_line import PLACET, Process, run_process
+from tests.levels import soak_between
 from tests.server.attacks import BEHIND, HEADS, Attack
 from tests.server.clients import Client as HttpClient
 
@@ -318,7 +319,7 @@ async def test_over_stdio_a_world_is_a_subprocess_and_its_log_is_kept(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [2, 15])
+@pytest.mark.parametrize("number", soak_between([15, 2], 2))
 def test_over_stdio_a_signal_ends_a_server_with_a_silent_client(tmp_path, number):
     with Process("mcp", "--domain", "world", "--store", "town.db", folder=tmp_path) as process:
         process.tell(HELLO)
@@ -376,7 +377,7 @@ async def test_over_http_a_valid_token_is_served(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [2, 15])
+@pytest.mark.parametrize("number", soak_between([2, 15], 2))
 async def test_over_http_a_signal_closes_the_log(tmp_path, number):
     command = ("mcp", "--domain", "world", "--store", "town.db", "--http", "127.0.0.1:0")
     with Process(*command, folder=tmp_path) as process:

@@ -13,7 +13,7 @@ from tests.postgres.server import Server
 if TYPE_CHECKING:
     from tests.crash.process_forker import Message
 
-KILLS: Final = int(os.environ.get("PLACET_KILLS", "40")) // 4
+KILLS: Final = int(os.environ.get("PLACET_KILLS", "20")) // 4
 SERVER_CRASHES: Final = 5
 LOAD_SECONDS: Final = 0.3
 

@@ -26,7 +26,7 @@ from tests.kernel.domains import Panic
 
 DT = 0.125
 SLOW = pytest.mark.slow
-SEEDS = [0, pytest.param(1, marks=SLOW), pytest.param(2, marks=SLOW)]
+SEEDS = [0, pytest.param(1, marks=SLOW), pytest.param(2, marks=pytest.mark.soak)]
 TIGHT = ObserverLimits(marks_max=3, events_max=2)
 SIGHTS: list[dict[str, Any] | None] = [
     None,

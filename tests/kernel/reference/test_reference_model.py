@@ -18,6 +18,7 @@ from placet.kernel.state.collection import Stamp
 from placet.kernel.state.transaction import START, Transaction
 from placet.schemas.refusal import Stage
 from tests.kernel.reference.gate_machine import GateMachine
+from tests.levels import soak_between
 
 
 def test_the_kernel_and_the_reference_model_agree():
@@ -125,7 +126,7 @@ def test_a_planted_bug_is_noticed(bug):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", SLOWLY_SEEN, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize("bug", soak_between(SLOWLY_SEEN, 3), ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_noticed_in_a_longer_search(bug):
     _notice(bug)
 

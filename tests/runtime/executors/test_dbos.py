@@ -18,6 +18,7 @@ from dbos import DBOS
 from placet import Orchestrator, OrchestratorConfig
 from placet.runtime.executors import Backoff, DbosWorkflow
 from tests.crash.process_forker import ProcessForker
+from tests.levels import soak_between
 from tests.runtime.executors import dbos_shop
 from tests.runtime.executors.dbos_shop import POINTS, Outside, Shop, steps_noted
 
@@ -76,7 +77,7 @@ def run_until_killed(forker, crash_at: str, places: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("crash_at", POINTS)
+@pytest.mark.parametrize("crash_at", soak_between(POINTS, 3))
 def test_steps_run_once_and_the_effect_settles_once_after_a_kill_at_any_point(
     forker, places, crash_at
 ):
