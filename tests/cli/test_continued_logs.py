@@ -97,6 +97,7 @@ def test_serve_continues_the_log_of_a_killed_run_with_its_bounds_and_quotas(kill
     assert run_process("verify", "town.db", folder=killed.parent).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["gate", "run"])
 def test_gate_and_run_continue_a_log_without_a_record_of_other_settings(killed, command):
     if command == "gate":
@@ -115,6 +116,7 @@ def test_gate_and_run_continue_a_log_without_a_record_of_other_settings(killed, 
     assert len(settings_records(killed)) == 2
 
 
+@pytest.mark.slow
 def test_overrides_are_listed_and_other_settings_stay(killed):
     before = recorded_world(str(killed))
     assert before is not None
@@ -215,6 +217,7 @@ def test_a_run_is_resumed_after_it_was_served_and_forked_where_it_was_served(kil
     assert again.json()["resumed_at"] == 120
 
 
+@pytest.mark.slow
 def test_an_empty_file_and_a_missing_one_hold_no_world_to_continue(tmp_path):
     (tmp_path / "empty.db").touch()
     for name in ("empty.db", "missing.db"):
@@ -241,6 +244,7 @@ def test_config_prints_the_values_of_the_log_with_their_source(killed, placet, m
     assert "max_step = 4.0  # town.db" in printed
 
 
+@pytest.mark.slow
 def test_a_domain_that_is_not_installed_is_asked_for(tmp_path):
     source = "from placet.domains.world import World\nclass Mine(World):\n    name = 'mine'\n"
     (tmp_path / "own_domain.py").write_text(source, "utf-8")

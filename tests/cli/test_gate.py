@@ -573,6 +573,7 @@ def test_log_of_other_domains_is_not_continued(placet):
     assert [p.name for p in placet.folder.iterdir() if p.suffix.startswith(".db")] == ["g.db"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("gate",), ("serve", "--port", "0")], ids=["gate", "serve"])
 def test_a_log_that_a_gate_writes_is_refused_to_another_command(tmp_path, command):
     with Process("gate", "--store", "a.db", folder=tmp_path) as first:
@@ -588,6 +589,7 @@ def test_a_log_that_a_gate_writes_is_refused_to_another_command(tmp_path, comman
         assert first.end().code == 0
 
 
+@pytest.mark.slow
 def test_a_gate_that_takes_over_fences_the_one_before(tmp_path):
     with Process("gate", "--store", "a.db", folder=tmp_path) as first:
         first.tell({"register": "ann"})

@@ -219,6 +219,7 @@ def test_the_gate_prints_no_unseen_character(logs):
     assert_printable(done.err)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_a_conversation_prints_no_unseen_character(logs, more):
     said = TEXT.replace("\n", "").encode()
@@ -231,6 +232,7 @@ def test_a_conversation_prints_no_unseen_character(logs, more):
     assert_printable(done.err)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", SERVERS)
 def test_a_server_prints_no_unseen_character(logs, command):
     with Process(*SERVERS[command], folder=logs) as server:

@@ -113,6 +113,7 @@ def test_a_file_size_limit_stops_the_world(forker, folder):
         goes_on(forker, store, messages)
 
 
+@pytest.mark.slow
 def test_a_full_disk_finds_a_committer_that_does_not_stop(forker, small_disk):
     """The control: an answer is sent although the write failed."""
     store = f"sqlite:///{small_disk}/a.db"
@@ -122,6 +123,7 @@ def test_a_full_disk_finds_a_committer_that_does_not_stop(forker, small_disk):
     assert any(one.startswith(audit.UNSENT) for one in complaints(store, messages))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not IS_ROOT, reason="becomes another user")
 def test_a_folder_made_inaccessible_meanwhile_loses_nothing(forker, folder):
     """An open file stays open: the world continues, and its answers are kept."""
@@ -141,6 +143,7 @@ def test_a_folder_made_inaccessible_meanwhile_loses_nothing(forker, folder):
     goes_on(forker, store, messages)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not IS_ROOT, reason="becomes another user")
 def test_a_user_who_may_only_read_follows_a_log_beside_its_writer(forker, folder):
     """The file and the folder belong to another user, who writes."""

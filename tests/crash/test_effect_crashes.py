@@ -233,6 +233,7 @@ def test_no_kill_repeats_an_at_most_once_effect_or_loses_an_effect(
     assert executed > KILLS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", CLASSES)
 def test_an_outcome_that_on_settle_refused_is_kept_and_settled_again(forker, folder, delivery):
     runs = EffectRuns(forker, folder, "refused", delivery, None, ["on_settle"])
@@ -257,6 +258,7 @@ def test_a_crash_at_any_point_keeps_the_outcomes_that_on_settle_refused(
     assert crash_at > 60, "the scenario has become short"
 
 
+@pytest.mark.slow
 def test_a_planted_loss_of_refused_outcomes_is_found(forker, folder):
     runs = EffectRuns(forker, folder, "lost", "keyed", "drop_refused_outcome", ["on_settle"])
     assert runs.run()

@@ -45,6 +45,7 @@ def test_a_server_goes_on_by_itself_once_its_full_disk_has_space(small_disk, tmp
     assert run_process("verify", store, folder=tmp_path).code == 0
 
 
+@pytest.mark.slow
 def test_a_server_that_shall_end_when_its_store_fails_ends(small_disk, tmp_path):
     options = ("--store", f"sqlite:///{small_disk}/w.db", "--exit-on-store-failure")
     with running(tmp_path, *options) as server:

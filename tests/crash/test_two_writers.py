@@ -61,6 +61,7 @@ def answers_of(child: ChildProcess) -> int:
     return sum(line["what"] == "answer" for line in child.messages)
 
 
+@pytest.mark.slow
 def test_the_first_of_two_writers_is_fenced(store):
     first = store.open()
     first.wait_for("answer")
@@ -98,6 +99,7 @@ def zombie_and_heir(store: Store, plant: str | None = None) -> tuple[ChildProces
             zombie.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("round_", range(3))
 def test_a_zombie_writes_nothing_more(store, round_):
     zombie, heir = zombie_and_heir(store)
@@ -110,6 +112,7 @@ def test_a_zombie_writes_nothing_more(store, round_):
     assert store.complaints() == []
 
 
+@pytest.mark.slow
 def test_a_zombie_without_a_fence_is_found(store):
     """The control: without the fence it goes on writing as long as the other one is silent."""
     zombie, _ = zombie_and_heir(store, "write_unfenced")

@@ -28,6 +28,9 @@ PAGES = [
     for path in sorted(ROOT.glob(pattern))
     if path not in BY_NOTEBOOK
 ]
+SLOW_PAGES = {
+    ROOT / "docs" / "tutorials" / page for page in ("from_mesa.md", "writing_a_domain.md")
+}
 FILE_BLOCK = re.compile(
     r"^```(?:python|toml)\n(?=# (\w+\.(?:py|toml))\n)(.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -73,7 +76,17 @@ def runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            path,
+            id=str(path.relative_to(ROOT)),
+            marks=[pytest.mark.slow] if path in SLOW_PAGES else [],
+        )
+        for path in PAGES
+    ],
+)
 def test_examples_of_a_page_run(path, runner, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Page(path, runner).run()

@@ -91,6 +91,7 @@ def test_ticks_without_a_batch_are_continued_like_others(tmp_path):
     assert (turn.before, turn.tick) == (TOSS, TOSS + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [1, 4])
 def test_a_compacted_log_is_continued_from_its_remaining_ticks(tmp_path, every):
     coin = run_coin(tmp_path, snapshot_every_seqs=7)

@@ -42,6 +42,7 @@ def url(locked):
 RUN = ("run", "town", "--agents", "8", "--ticks", "4")
 
 
+@pytest.mark.slow
 def test_every_command_reads_a_run_stored_on_a_server(placet, url):
     done = placet(*RUN, "--store", url)
     assert (done.code, done.err) == (0, "")
@@ -81,6 +82,7 @@ def test_a_request_is_explained_from_the_server(placet, url):
     assert (outcome.code, outcome.json()["answer"]) == (0, "admitted")
 
 
+@pytest.mark.slow
 async def test_a_log_is_followed_by_listening(postgres, tmp_path):
     url = postgres.url()
     config = OrchestratorConfig(store=url, snapshot_every_seqs=None)

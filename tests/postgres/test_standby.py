@@ -109,6 +109,7 @@ def succeed(forker: ProcessForker, url: str, folder, takeovers: int) -> Line:
     return line
 
 
+@pytest.mark.slow
 def test_a_takeover_loses_no_answer(postgres, forker, tmp_path):
     line = succeed(forker, postgres.url(), tmp_path, 3)
     assert line.complaints() == []
@@ -179,6 +180,7 @@ async def test_a_standby_folds_the_records_of_its_primary(postgres):
     standby.log.close()
 
 
+@pytest.mark.slow
 def test_a_standby_reconnects_after_its_server_restarted(postgres):
     with Server(postgres.programs) as server:
         url = server.url()

@@ -93,6 +93,7 @@ async def crashes(request, tmp_path, monkeypatch):
     return images, store, options
 
 
+@pytest.mark.slow
 async def test_run_resumed_after_any_group_ends_with_the_same_digest(crashes):
     images, store, options = crashes
     whole = whole_digest(store)

@@ -183,6 +183,7 @@ def test_empty_lines_delay_others_little(url):
         assert health_seconds(url, 40) <= 20 * idle
 
 
+@pytest.mark.slow
 def test_a_client_cannot_fill_the_log(tmp_path):
     with running(tmp_path) as server:
         for request in (b"\0", b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"):

@@ -24,6 +24,7 @@ from tests.cli.command_line import Process, move, run_process
 from tests.server.process import LATEST_SECONDS, running
 
 
+@pytest.mark.slow
 def test_a_world_is_served_until_a_signal_and_accepted_batches_are_logged(tmp_path):
     with running(tmp_path, "--store", "sqlite:///town.db") as server:
         assert server.client.get("/readyz").status_code == 200

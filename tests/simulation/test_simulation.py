@@ -29,6 +29,7 @@ def quick() -> list[Outcome]:
     return [simulate(seed) for seed in QUICK]
 
 
+@pytest.mark.slow
 def test_guarantees_hold(quick):
     assert reports(quick) == []
 

@@ -18,6 +18,7 @@ def here(state):
     return os.getpid()
 
 
+@pytest.mark.slow
 def test_one_job_is_this_process_and_more_are_not(tmp_path):
     scenarios = short_town().product(max_step=[0.5, 1])
     results = run_scenarios(scenarios, outcome=here, jobs=1, to=tmp_path / "study")

@@ -202,6 +202,7 @@ def test_an_address_at_which_no_ray_listens_is_refused_at_once(tmp_path, address
     assert not (tmp_path / "study").exists()
 
 
+@pytest.mark.slow
 def test_modules_of_the_current_folder_travel_and_installed_ones_are_compared(
     tmp_path, monkeypatch
 ):

@@ -65,6 +65,7 @@ def ask_reference(reference, raw, submitter, now_ns):
 # the report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_every_workload_reports_the_same_fields(results, workload):
     result = results[workload]
@@ -260,6 +261,7 @@ async def test_all_implementations_reach_the_same_positions():
     assert moved == positions_of(alone.kernel) == reference.world.positions
 
 
+@pytest.mark.slow
 def test_a_fold_of_the_records_gives_the_same_positions():
     _, alone = pair()
     asyncio.run(alone.run(alone.next_chunk()))

@@ -35,6 +35,7 @@ def result():
     return run(["overload"], 0.05, scale=Scale(agents=3, window_ids=24))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_peak_is_the_best_of_the_open_loads(result, policy):
     idle, closed, *loads = result["policies"][policy]
@@ -89,6 +90,7 @@ async def loaded(monkeypatch, make_ns):
             return await stand.trial([n / 100_000 for n in range(1_000)], 0.01)
 
 
+@pytest.mark.slow
 async def test_a_slow_generator_offers_the_same_load_outside_the_measured_time(monkeypatch):
     quick, slow = [await loaded(monkeypatch, make_ns) for make_ns in (0, 50_000)]
     assert slow.offered == quick.offered > 500

@@ -61,6 +61,7 @@ def placet(*arguments, lines=()):
     return done.stdout
 
 
+@pytest.mark.slow
 async def test_the_command_line_knows_the_domain():
     assert b"program.history_query" in placet("kinds", "--domain", "program")
     intent = {
