@@ -127,6 +127,14 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return f"placet: {LEVELS.get(config.option.markexpr, 'tests of -m')}"
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Skip the files without a traced test where traced tests alone are asked for."""
+    if config.option.markexpr != "traced" or collection_path.is_dir():
+        return None
+    place = collection_path.relative_to(config.rootpath).as_posix()
+    return None if place.startswith(TRACED) else True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give slow tests a longer timeout, for a busy machine, and mark the tests that CI traces."""
     for item in items:
