@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -58,7 +59,12 @@ class Process:
     def __init__(self, *arguments: str, folder: Path) -> None:
         pipe = subprocess.PIPE
         self._popen = subprocess.Popen(
-            [*PLACET, *arguments], cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe
+            [*PLACET, *arguments],
+            cwd=folder,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env={**os.environ, "PYTHONFAULTHANDLER": "1"},  # for `stacks`
         )
         assert self._popen.stdin
         assert self._popen.stdout
@@ -89,6 +95,11 @@ class Process:
     def wait(self) -> int:
         """Wait for the end and give the exit code."""
         return self._popen.wait()
+
+    def stacks(self) -> str:
+        """End a process that hangs, and return its stderr with the stacks of its threads."""
+        self._popen.send_signal(signal.SIGABRT)
+        return self.end().err
 
     def end(self) -> Outcome:
         """Wait for the end and read the remaining output."""

@@ -333,14 +333,13 @@ def test_only_one_of_two_concurrent_forks_to_a_path_succeeds(tmp_path, monkeypat
         snapshot_at(parent, records, len(records))
         cut_at(parent, 5)
     before = set(tmp_path.iterdir())
-    new_path, both_looked = forking._new_path, Barrier(2, timeout=30)
+    require_free, both_looked = forking._require_free, Barrier(2, timeout=30)
 
-    def looked(to: str) -> Path:
-        path = new_path(to)
+    def looked(log: EventLog, path: Path) -> None:
+        require_free(log, path)
         both_looked.wait()
-        return path
 
-    monkeypatch.setattr(forking, "_new_path", looked)
+    monkeypatch.setattr(forking, "_require_free", looked)
     with ThreadPoolExecutor(2) as pool:
         tried = [
             pool.submit(fork, parent, str(tmp_path / "a.db"), ForkOptions(world=name))
