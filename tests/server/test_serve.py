@@ -54,7 +54,7 @@ def test_the_asyncio_loop_serves_when_uvloop_is_missing(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_requests_in_flight_are_answered_before_shutdown(tmp_path):
-    arguments = ("--set", "clock=stepped", "--set", "serve.drain_seconds=8")
+    arguments = ("--set", "clock=stepped", "--set", "serve.drain_seconds=4")
     with running(tmp_path, *arguments) as server, ThreadPoolExecutor() as threads:
         server.post("agents", {"agent_id": "ann"})
         asking = threads.submit(server.post, "batches", [move("ann", 1)])

@@ -53,7 +53,11 @@ def broken(laws, name) -> PropertyViolation:
     return raised.value
 
 
-LATE = {"Sly", "Envious", "Indiscreet"}
+LATE = {
+    "Envious": pytest.mark.slow,
+    "Indiscreet": pytest.mark.slow,
+    "Sly": pytest.mark.soak,  # it violates the property of Envious
+}
 """Controls that some hundred traces precede."""
 
 
@@ -62,7 +66,7 @@ LATE = {"Sly", "Envious", "Indiscreet"}
     [
         pytest.param(
             *control,
-            marks=[pytest.mark.slow] if control[0].__name__ in LATE else [],
+            marks=LATE.get(control[0].__name__, ()),
             id=f"{control[0].__name__}-{control[1]}",
         )
         for control in CONTROLS
