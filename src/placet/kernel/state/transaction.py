@@ -169,11 +169,8 @@ class Transaction(Draft):
         self._position = position
         self._seq = seq
         self.agent_id = agent_id
-        if not (
-            self._undo or self._collection_undo or self._claims_undo or self.effects or self.agents
-        ):
-            return START
-        return self.mark_here()
+        # Called for each intent: the four other lists are empty while `has_more` is false.
+        return self.mark_here() if self.has_more else (len(self._undo), 0, 0, 0, 0)
 
     def mark_here(self) -> Mark:
         """Return the mark to which `undo` takes the draft back from later changes."""
