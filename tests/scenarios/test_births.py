@@ -203,6 +203,41 @@ def test_an_agent_that_is_born_again_gets_a_new_policy():
     assert Caller.made["a_1"] == 1
 
 
+class Part(TypedDict):
+    part: str
+
+
+def delete_part(draft: Any, intent: Any) -> None:
+    draft.delete(intent["payload"]["part"], intent["agent_id"])
+
+
+class Beings(Domain):
+    name, version, kinds = "beings", "1", (Kind("Lose", Part, delete_part),)
+    collections = ("beings.body", "beings.mind")
+
+    def on_register(self, draft, agent_id, attributes):
+        for collection in self.collections:
+            draft.create(collection, agent_id)
+
+
+def test_an_agent_acts_as_long_as_one_of_its_own_entities_is_left():
+    agents: Any = {"a": (2, lambda _: []), "b": (1, lambda _: [])}
+    simulation = Simulation(Beings(), agents=agents)
+    population, kernel = simulation._runner.population, simulation.kernel
+
+    def acting() -> list[str]:
+        return [agent.agent_id for agent in population.acting(kernel)]
+
+    def lose(agent_id: str, part: str) -> None:
+        assert kernel.decide([kernel.intent("Lose", agent=agent_id, part=part)]).admitted
+
+    lose("a_1", "beings.body")
+    assert acting() == ["a_1", "a_2", "b_1"]
+    lose("a_1", "beings.mind")
+    lose("b_1", "beings.mind")
+    assert acting() == ["a_2", "b_1"]
+
+
 def test_a_removed_member_is_not_registered_again_though_its_name_is_forgotten():
     scenario = Simulation(Hall(), agents={"a": (4, Caller)})._scenario
     kernel = Kernel(Hall(), KernelConfig(limits=Limits(removed_agents_max=1)))

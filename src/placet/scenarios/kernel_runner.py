@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from placet.runtime.telemetry.world_logger import WorldLogger
 
     _Logger: TypeAlias = _lru_cache_wrapper[WorldLogger]
+
+_AGENT_ID: Final[Callable[[ScenarioAgent], str]] = attrgetter("agent_id")
 
 _WAITS_MAX: Final = 65_536
 """Number of latest ticks of whose decisions the time is kept, for the percentiles."""
@@ -144,7 +147,7 @@ class KernelRunner:
         self._refresh()
         agents = self.population.acting(self.world.kernel)
         # Nothing changes while policies are called, so all of these views are of one cut.
-        views = (self._view(agent.agent_id) for agent in agents)
+        views = map(self._view, map(_AGENT_ID, agents))
         proposals = propose_all(agents, views, report.ticks)
         batches = [batch for _, batch in proposals]
         submitted = perf_counter()
