@@ -205,7 +205,7 @@ def apply_admitted(
         ordinals.sum_up()
     if charges is None:
         charges = charges_on(batch, ledger, record.now_ns) if record.due_of is None else ()
-        if isinstance(record, AdmittedWithWork):
+        if type(record) is not Admitted and isinstance(record, AdmittedWithWork):
             charges += work_charges(batch, ledger, record.work, record.now_ns)
     if charges:
         charge(ledger, charges)
@@ -223,7 +223,8 @@ def apply_admitted(
             is_emitted = type(payload) is FrozenDict  # else it was read back
             frozen = payload if is_emitted else freeze(payload)
             ledger.add_effect(seq, k, Pending(kind, frozen, agent_id))
-    if isinstance(record, AdmittedWithAgents):  # last: a removed agent may be of the batch
+    # By `type`: `isinstance` of a struct that is another one takes ten times as long.
+    if type(record) is AdmittedWithAgents:  # last: a removed agent may be of the batch
         _apply_agents(ledger, record.agents)
 
 

@@ -331,9 +331,10 @@ class Window:
         self.forgotten = dict(forgotten)
 
     def _add(self, entry: DedupEntry) -> None:
-        if isinstance(entry, RangeEntry) and not self._add_range(entry):
+        # By `type`: `isinstance` of a struct that is another one takes ten times as long.
+        if type(entry) is RangeEntry and not self._add_range(entry):
             entry = entry.with_ids()
-        if isinstance(entry, ListEntry):
+        if type(entry) is ListEntry:
             self.ids.update(dict.fromkeys(entry.ids, entry))
         self.entries.append(entry)
         self.count += entry.count
@@ -412,12 +413,13 @@ class DedupWindows:
 
     def load(self, agent_id: str, window: Window) -> None:
         """Add a window that is used later than those before; its ids are counted already."""
-        self._number(window.entries[-1])
+        entry = window.entries[-1]
+        if isinstance(entry, ListEntry):
+            self._number(entry)
         self.recency[agent_id] = window
 
-    def _number(self, entry: DedupEntry) -> None:
-        if isinstance(entry, ListEntry):
-            self._uses = entry.use = self._uses + 1
+    def _number(self, entry: ListEntry) -> None:
+        self._uses = entry.use = self._uses + 1
 
     def remember(self, agent: WindowOwner, entry: DedupEntry, limits: Limits) -> None:
         """Add an entry to an agent's window, creating the window, and evict beyond all bounds."""
@@ -431,7 +433,8 @@ class DedupWindows:
             superseded = window.superseded_by(entry)
             undo.append((self.take_back, agent, superseded))
             note = partial(self._note_eviction, undo, agent.agent_id)
-        self._number(entry)
+        if type(entry) is ListEntry:
+            self._number(entry)
         self.count += window.remember(
             entry,
             limits.window_ids_max,
