@@ -415,11 +415,8 @@ class DedupWindows:
         """Add a window that is used later than those before; its ids are counted already."""
         entry = window.entries[-1]
         if isinstance(entry, ListEntry):
-            self._number(entry)
+            self._uses = entry.use = self._uses + 1
         self.recency[agent_id] = window
-
-    def _number(self, entry: ListEntry) -> None:
-        self._uses = entry.use = self._uses + 1
 
     def remember(self, agent: WindowOwner, entry: DedupEntry, limits: Limits) -> None:
         """Add an entry to an agent's window, creating the window, and evict beyond all bounds."""
@@ -434,7 +431,7 @@ class DedupWindows:
             undo.append((self.take_back, agent, superseded))
             note = partial(self._note_eviction, undo, agent.agent_id)
         if type(entry) is ListEntry:
-            self._number(entry)
+            self._uses = entry.use = self._uses + 1
         self.count += window.remember(
             entry,
             limits.window_ids_max,
