@@ -345,6 +345,24 @@ async def test_a_client_that_sends_a_message_is_disconnected():
         assert served.context.streams.count == 0
 
 
+class ClosedSocket(Socket):
+    """A client whose connection has closed the stream, as after a message or a broken frame."""
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "websocket.send":
+            raise RuntimeError("Unexpected ASGI message 'websocket.send'")  # as uvicorn does
+        await super()._send(message)
+
+
+async def test_a_stream_that_sends_after_its_connection_closed_it_ends_without_an_exception():
+    async with serving() as served:
+        async with ClosedSocket(served.app, STREAM, "operator") as socket:
+            assert (await socket.answer())["type"] == "websocket.accept"
+            assert socket.task is not None
+            await asyncio.wait_for(socket.task, LATEST_SECONDS)
+        assert served.context.streams.count == 0
+
+
 async def test_a_token_has_a_limited_number_of_streams():
     extensions: dict[str, Any] = {"websocket.http.response": {}}
     async with serving(limits={"streams_per_token_max": 2}) as served:

@@ -305,7 +305,12 @@ class _Stream:
         return record
 
     async def _send(self, text: str) -> None:
-        await self._within(self._socket.send_text(text))
+        try:
+            await self._within(self._socket.send_text(text))
+        except RuntimeError as error:
+            # The connection has closed the stream, as after a message or a broken frame, and
+            # `_listen` has not run yet. Logged as a bug, it would be 5 KB for each such client.
+            raise WebSocketDisconnect from error
 
     async def _close(self, code: int, reason: str) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
