@@ -16,7 +16,11 @@ from placet.schemas.errors import RollbackError
 from placet.schemas.limits import SECOND_NS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from placet.kernel.ledger.dedup_window import WindowOwner
+    from placet.kernel.ledger.members import MembersVersion
+    from placet.kernel.state.table import TableVersion
 
 _NO_RETRACT: Final = (
     "the sink has {count} records since the mark and no method `retract`, so the log would keep "
@@ -36,6 +40,8 @@ class MarkNumbers(NamedTuple):
         records: Number of records.
         batches: Number of batches that were numbered.
         groups: Groups since the last checkpoint.
+        tables: Version of each table.
+        members: Version of the members of each population.
     """
 
     now_ns: int
@@ -45,6 +51,8 @@ class MarkNumbers(NamedTuple):
     records: int
     batches: int
     groups: int
+    tables: "Mapping[str, TableVersion]"
+    members: "Mapping[str, MembersVersion]"
 
 
 class KeptChanges:
@@ -128,13 +136,14 @@ class Marks:
             journal.count,
             batches,
             groups,
+            context.state.mark(),
+            ledger.share_members(),
         )
         mark = RollbackMark(self, ledger.seq, ledger.tick, moment)
         if self._latest is not None:
             self._latest.successor = mark.changes
         self._count += 1
         self._keep(mark.changes)
-        context.state.epoch += 1  # each entity is copied before its next change
         return mark
 
     def rewind(self, mark: RollbackMark) -> MarkNumbers:
@@ -152,8 +161,8 @@ class Marks:
             parts.append(successor)
         self._stop()
         moment, newest_first = mark.moment, parts[::-1]
-        context.state.put_back([later.replaced for later in newest_first])
-        ledger.rewind([later.undo for later in newest_first], moment.scalars)
+        context.state.put_back([later.replaced for later in newest_first], moment.tables)
+        ledger.rewind([later.undo for later in newest_first], moment.scalars, moment.members)
         self._restore_numbers(newest_first)
         ledger.ordinals.rewind(moment.ordinals)
         journal.prev, journal.count = moment.prev, moment.records

@@ -82,7 +82,8 @@ def settle(
 
 
 def _write(table: TableData, call: RowCall, admitted: Rows64 | None) -> None:
-    column = table.writable(call.field)
+    is_whole = call.op == "put" and call.at is None and admitted is None
+    column = table.writable(call.field, is_whole=is_whole)
     target, values = admitted if call.at is None else call.at, call.values
     if call.at is not None:
         is_row = call.at >= 0
@@ -111,7 +112,7 @@ def _stamp(
         seq: Seq of the batch.
         is_first: No row of the table was stamped for this batch before.
     """
-    seqs, bys, foreign = table.seqs, table.bys, table.foreign
+    seqs, bys, foreign = table.writable_stamps()
     target: Any = slice(None) if rows is None else rows
     old_by, old_seq = bys[target], seqs[target]
     is_other = old_by != authors

@@ -5,7 +5,7 @@ mark does (`kernel/rollback.py`). `kernel/commit/apply_record.py` is its only wr
 decisions and for replay.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
@@ -30,7 +30,7 @@ from placet.schemas.limits import Limits, base_work
 from placet.schemas.log.record import GENESIS, Scheduled
 
 if TYPE_CHECKING:
-    from placet.kernel.ledger.members import Members
+    from placet.kernel.ledger.members import Members, MembersVersion
 
 _GONE_MAX: Final = 64
 """Number of entries of removed batches that the schedule's heap may hold, besides one per waiting
@@ -457,8 +457,15 @@ class Ledger:
         scalars: tuple[object, ...] = _SCALARS_OF(self)
         return scalars
 
+    def share_members(self) -> "dict[str, MembersVersion]":
+        """Return the present version of each population, copied before its next change."""
+        return {name: members.share() for name, members in self.populations.items()}
+
     def rewind(
-        self, newest_first: Iterable[list[Undo | WindowOwner]], scalars: tuple[object, ...]
+        self,
+        newest_first: Iterable[list[Undo | WindowOwner]],
+        scalars: tuple[object, ...],
+        members: "Mapping[str, MembersVersion]",
     ) -> None:
         """Undo changes, and set the scalars. O(changes).
 
@@ -468,6 +475,7 @@ class Ledger:
         Args:
             newest_first: Lists of how changes are undone, each in the order of the changes.
             scalars: Result of `scalars` before the changes.
+            members: Result of `share_members` before the changes.
         """
         for undo in newest_first:
             for change in reversed(undo):
@@ -475,6 +483,12 @@ class Ledger:
                     change[0](*change[1:])
                 else:
                     self.dedup.take_back(change)
+        for name in [*self.populations]:
+            if name in members:
+                self.populations[name].go_back(members[name])
+            else:
+                del self.populations[name]
+                self.removals += 1
         for name, value in zip(_SCALARS, scalars, strict=True):
             setattr(self, name, value)
         self.dedup.sort_recency()

@@ -5,7 +5,7 @@ every reader, finds a member as it finds an agent.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from placet.kernel.arrays.words import row_keys
 from placet.kernel.ledger.agent import Agent
 from placet.kernel.ledger.dedup_window import Window
+from placet.kernel.ledger.undo import restore_item
 from placet.kernel.prng import LANE_BYTES
 from placet.schemas.batch import sequence_form
 from placet.schemas.codec import Json
@@ -21,6 +22,10 @@ from placet.schemas.limits import Limits
 from placet.schemas.log.column_records import ColumnReason
 
 Rows: TypeAlias = NDArray[np.int64]
+
+_SUSPENDED: Final = "\x01suspended"
+_COUNTS: Final = "\x01counts"
+"""Names of arrays among the buckets; no bucket begins like them."""
 
 
 class Remembered(NamedTuple):
@@ -41,6 +46,28 @@ class Remembered(NamedTuple):
     codes: bytes
     reasons: list[ColumnReason]
     winners: bytes
+
+
+class MembersVersion(NamedTuple):
+    """The members of a population at one moment, for `Members.go_back`.
+
+    The windows are not in it: `Ledger.undo` has how each of their changes is undone.
+
+    Attributes:
+        suspended: `Members.suspended`, which nobody writes any more; the arrays of `tats` likewise.
+        tats: `Members.tats`.
+        remembered: `Members.remembered`.
+        forgotten: `Members.forgotten`.
+        counted_ns: Moment of `counts`, nanoseconds.
+        counts: Number of admitted rows of each member at that moment.
+    """
+
+    suspended: NDArray[np.bool_] | None
+    tats: dict[str, NDArray[np.int64]]
+    remembered: dict[str, Remembered]
+    forgotten: dict[str, int]
+    counted_ns: int
+    counts: int | NDArray[np.int32]
 
 
 class Members:
@@ -88,6 +115,8 @@ class Members:
         self.forgotten: dict[str, int] = {}
         self._counted_ns = 0
         self._counts: int | NDArray[np.int32] = 0
+        self._shared: set[str] = set()
+        """Names of the arrays that a mark holds: `_SUSPENDED`, `_COUNTS`, and buckets."""
 
     def suspended_mask(self) -> "NDArray[np.bool_]":
         """Return whether each member is suspended."""
@@ -95,8 +124,9 @@ class Members:
 
     def suspend(self, number: int, *, is_suspended: bool) -> None:
         """Suspend or resume a member."""
-        if self.suspended is None:
-            self.suspended = np.zeros(self.count, np.bool_)
+        if self.suspended is None or _SUSPENDED in self._shared:
+            self.suspended = self.suspended_mask()
+            self._shared.discard(_SUSPENDED)
         self.suspended[number] = is_suspended
         if not is_suspended and not self.suspended.any():
             self.suspended = None
@@ -168,7 +198,10 @@ class Members:
         else:
             if isinstance(counts, int):
                 counts = np.full(self.count, counts, np.int32)
+            elif _COUNTS in self._shared:
+                counts = counts.copy()
             counts[rows] += 1
+        self._shared.discard(_COUNTS)
         self._counted_ns, self._counts = now_ns, counts
 
     def ordinal_of(self, number: int, now_ns: int) -> int:
@@ -193,6 +226,7 @@ class Members:
         after = self.charged(bucket, quota, rows, now_ns)
         if rows is None:
             self.tats[bucket] = after
+            self._shared.discard(bucket)
         else:
             self.tats_of(bucket)[rows] = after
 
@@ -201,7 +235,31 @@ class Members:
         tats = self.tats.get(bucket)
         if tats is None:
             tats = self.tats[bucket] = np.zeros(self.count, np.int64)
+        elif bucket in self._shared:
+            tats = self.tats[bucket] = tats.copy()
+        self._shared.discard(bucket)
         return tats
+
+    # versions
+
+    def share(self) -> MembersVersion:
+        """Return the present version, whose arrays are copied before the next write."""
+        self._shared = {_SUSPENDED, _COUNTS, *self.tats}
+        return MembersVersion(
+            self.suspended,
+            dict(self.tats),
+            dict(self.remembered),
+            dict(self.forgotten),
+            self._counted_ns,
+            self._counts,
+        )
+
+    def go_back(self, version: MembersVersion) -> None:
+        """Return to a version, which is held further. Dicts are copied, arrays stay shared."""
+        self.suspended, self.tats = version.suspended, dict(version.tats)
+        self.remembered, self.forgotten = dict(version.remembered), dict(version.forgotten)
+        self._counted_ns, self._counts = version.counted_ns, version.counts
+        self._shared = {_SUSPENDED, _COUNTS, *self.tats}
 
     # answers
 
@@ -277,7 +335,7 @@ class MemberAgent(Agent):
     )
     window = property(
         lambda self: self._members.windows.get(self._number),
-        lambda self, window: self._members.windows.__setitem__(self._number, window),
+        lambda self, window: restore_item(self._members.windows, self._number, window),
     )
 
 

@@ -1,5 +1,6 @@
 """An entity and a collection of the state tree, with the stamps that answer for staleness."""
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from placet.schemas.codec import Json
@@ -104,3 +105,12 @@ class Collection(Stamp):
             changed[entity] = None
             if len(changed) > len(self.entities) + _CHANGED_MIN:  # no later cut bounds it
                 self.changed = None
+
+
+def ordered_ids(entities: Mapping[str, Entity]) -> Iterable[str]:
+    """Return the ids of the entities of a collection in an order that depends on them alone.
+
+    The ids of a dict are sorted, because its order depends on batches that were undone. The rows of
+    a table are in the order of their numbers, and those of a cut are sorted already.
+    """
+    return sorted(entities) if type(entities) is dict else entities

@@ -2,11 +2,12 @@
 
 To the rest of the kernel it is a `Collection`: an entity of it is made when one is asked for, and
 its fields and its stamp read and write the arrays. A cut and a mark share the arrays; the first
-write after it copies the array that it changes.
+write after it copies the array that it changes. So an array that a cut or a mark holds never
+changes, and a rollback puts references back.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias, cast
 
 import numpy as np
 
@@ -23,6 +24,34 @@ from placet.schemas.identity import OPERATOR
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+Stamps: TypeAlias = tuple["NDArray[np.int64]", "NDArray[np.int32]", "NDArray[np.int64]"]
+"""`(seqs, bys, foreign)` of the rows."""
+
+_STAMPS: Final = ""
+"""Name under which the stamps are shared, all together; no field has it."""
+
+
+class TableVersion(NamedTuple):
+    """A table at one moment, for `TableData.go_back`: its arrays, which nobody writes any more.
+
+    Attributes:
+        columns: Array of each field.
+        stamps: The stamps of the rows.
+        named: `TableData.named`.
+        dirty: Segments whose share of the digest was out of date, of each field.
+        shares: Share of each segment in the digest, of each field.
+        total: Sum of the shares.
+        shared: Names of the arrays that were shared before.
+    """
+
+    columns: dict[str, Array]
+    stamps: Stamps
+    named: dict[int, str]
+    dirty: dict[str, "NDArray[np.bool_]"]
+    shares: dict[str, list[int]]
+    total: int
+    shared: set[str]
+
 
 class TableData(Collection):
     """The rows of a table.
@@ -36,11 +65,12 @@ class TableData(Collection):
         seqs, bys, foreign: The stamps of the rows: latest seq, number of its author, latest seq of
             another.
         named: Author of each row whose `bys` is `NAMED`.
+        latest_cut: The table at the latest cut; None before the first.
     """
 
     __slots__ = (
         *("_dirty", "_keys", "_salts", "_shared", "_shares", "_total", "authors", "bys"),
-        *("columns", "count", "fields", "foreign", "name", "named", "seqs", "stem"),
+        *("columns", "count", "fields", "foreign", "latest_cut", "name", "named", "seqs", "stem"),
     )
 
     is_table = True
@@ -64,6 +94,7 @@ class TableData(Collection):
             else columns[key]
             for key, one in fields.items()
         }
+        self.latest_cut: TableData | None = None
         self._shared = set(columns)  # arrays of a record's bytes cannot be written
         self.seqs = np.full(count, seq, np.int64)
         self.bys = np.full(count, BY_OPERATOR, np.int32)
@@ -93,13 +124,31 @@ class TableData(Collection):
 
     # writing
 
-    def writable(self, field: str) -> Array:
-        """Return the array of a field for writing; a shared one is copied first."""
+    def writable(self, field: str, *, is_whole: bool = False) -> Array:
+        """Return the array of a field for writing; a shared one is copied first.
+
+        Args:
+            field: Name of the field.
+            is_whole: All rows will be written, so the values of a shared array are not copied.
+        """
         column = self.columns[field]
         if field in self._shared:
             self._shared.discard(field)
-            column = self.columns[field] = column.copy()
+            column = np.empty_like(column) if is_whole else column.copy()
+            self.columns[field] = column
         return column
+
+    def writable_stamps(self) -> Stamps:
+        """Return seqs, bys and foreign for writing, as `named` is after it; shared are copied."""
+        if _STAMPS in self._shared:
+            self._shared.discard(_STAMPS)
+            self.seqs, self.bys, self.foreign = (
+                self.seqs.copy(),
+                self.bys.copy(),
+                self.foreign.copy(),
+            )
+            self.named = dict(self.named)
+        return self.seqs, self.bys, self.foreign
 
     def mark_dirty(self, field: str, rows: "NDArray[np.int64] | int | None") -> None:
         """Note that rows of a field changed; None is all."""
@@ -116,7 +165,7 @@ class TableData(Collection):
     def set_author(self, row: int, by: str) -> None:
         """Set the author of the latest change of a row; the empty name is that of several."""
         number = self.authors.number_of(by) if by else SEVERAL
-        self.bys[row] = number
+        self.writable_stamps()[1][row] = number
         if number == NAMED:
             self.named[row] = by
         else:
@@ -127,7 +176,77 @@ class TableData(Collection):
         number = int(self.bys[row])
         return self.named[row] if number == NAMED else self.authors.name_of(number)
 
+    # versions
+
+    def share(self) -> TableVersion:
+        """Return the present version, whose arrays are copied before the next write.
+
+        O(fields, and rows / 8 192).
+        """
+        before, self._shared = self._shared, {*self.fields, _STAMPS}
+        return TableVersion(
+            dict(self.columns),
+            (self.seqs, self.bys, self.foreign),
+            self.named,
+            {name: dirty.copy() for name, dirty in self._dirty.items()},
+            {name: shares.copy() for name, shares in self._shares.items()},
+            self._total,
+            before,
+        )
+
+    def go_back(self, version: TableVersion, *, is_kept: bool) -> None:
+        """Return to a version; an array that was not written since is the same.
+
+        Args:
+            version: The version.
+            is_kept: The version is held further, so its arrays stay shared.
+        """
+        self.columns = dict(version.columns)
+        self.seqs, self.bys, self.foreign = version.stamps
+        self.named = version.named
+        self._dirty = {name: dirty.copy() for name, dirty in version.dirty.items()}
+        self._shares = {name: shares.copy() for name, shares in version.shares.items()}
+        self._total = version.total
+        self._shared = {*self.fields, _STAMPS} if is_kept else set(version.shared)
+
+    def make_cut(self) -> "TableData":
+        """Return an immutable copy that shares the columns, and has no stamps to rely on.
+
+        Its `changed` is {} if no array was replaced since the cut before, else None: any row may
+        have changed. O(fields).
+        """
+        before = self.latest_cut
+        self._shared |= self.fields.keys()
+        cut = TableData.__new__(TableData)
+        Collection.__init__(cut)
+        cut.name, cut.fields, cut.stem, cut.count = self.name, self.fields, self.stem, self.count
+        cut.authors, cut.columns, cut.named = self.authors, dict(self.columns), {}
+        cut.seqs = cut.foreign = np.broadcast_to(np.int64(0), self.count)
+        cut.bys = np.broadcast_to(np.int32(BY_OPERATOR), self.count)
+        cut.seq, cut.by = self.seq, self.by
+        cut.entities = cast("dict[str, Entity]", TableRows(cut))
+        if before is not None and before.count == self.count:
+            is_same = all(before.columns[name] is self.columns[name] for name in self.fields)
+            cut.changed = {} if is_same else None
+        self.latest_cut = cut
+        return cut
+
+    def become(self, other: "TableData") -> None:
+        """Take over the contents of another table, which is not used afterwards.
+
+        The rows of this table that were read before show them too.
+        """
+        for name in (*TableData.__slots__, "seq", "by", "foreign_seq"):
+            setattr(self, name, getattr(other, name))
+
     # the whole
+
+    def as_dict(self) -> dict[str, dict[str, Json]]:
+        """Return all rows as plain JSON values, sorted by name. O(rows * log rows)."""
+        names = [f"{self.stem}:{row}" for row in range(self.count)]
+        values = zip(*(column.tolist() for column in self.columns.values()), strict=True)
+        rows = [dict(zip(self.columns, row, strict=True)) for row in values]
+        return dict(sorted(zip(names, rows, strict=True)))
 
     def dump(self) -> list[Json]:
         """Return the table with its stamps, for snapshots and the world digest. O(rows)."""
@@ -238,7 +357,7 @@ class RowEntity(Entity):
     digest = property(lambda _: 0, lambda _self, _value: None)
     seq = property(
         lambda self: int(self._table.seqs[self._row]),
-        lambda self, seq: self._table.seqs.__setitem__(self._row, seq),
+        lambda self, seq: self._table.writable_stamps()[0].__setitem__(self._row, seq),
     )
     by = property(
         lambda self: self._table.author_of(self._row),
@@ -246,7 +365,7 @@ class RowEntity(Entity):
     )
     foreign_seq = property(
         lambda self: int(self._table.foreign[self._row]),
-        lambda self, seq: self._table.foreign.__setitem__(self._row, seq),
+        lambda self, seq: self._table.writable_stamps()[2].__setitem__(self._row, seq),
     )
 
     def __eq__(self, other: object) -> bool:
@@ -282,3 +401,7 @@ class TableRows(Mapping[str, RowEntity]):
 
     def __len__(self) -> int:
         return self._table.count
+
+    def ids(self) -> tuple[str, ...]:
+        """Return the names of all rows, in the order of their numbers. O(rows)."""
+        return tuple(self)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast, overload
 
 from placet.kernel.arrays.authors import Authors
 from placet.kernel.ledger.undo import restore_item
-from placet.kernel.state.collection import Collection, Entity, Stamp
+from placet.kernel.state.collection import Collection, Entity, Stamp, ordered_ids
 from placet.kernel.state.entity_cut import EntityCut
 from placet.schemas.codec import Json, canonical, freeze, thaw
 from placet.schemas.missing_key import MissingKeyError
 from placet.schemas.printable import printable
 
 if TYPE_CHECKING:
-    from placet.kernel.state.table import TableData
+    from placet.kernel.state.table import TableData, TableVersion
 
 _MODULUS_MASK: Final = (1 << 128) - 1
 DIRTY_MAX: Final = 65_536
@@ -137,12 +137,12 @@ class State:
         return None if row is None else MappingProxyType(row.fields)
 
     def ids(self, collection: str) -> Iterator[str]:
-        """Return the ids of a collection, sorted. O(n log n).
+        """Return the ids of a collection, sorted; of a table, in the order of its rows.
 
-        Sorted, because the order of the dict depends on batches that were undone.
+        O(n log n), of a table O(rows that are read).
         """
         rows = self.collections.get(collection)
-        return iter(() if rows is None else sorted(rows.entities))
+        return iter(() if rows is None else ordered_ids(rows.entities))
 
     def count(self, collection: str) -> int:
         """Count the entities of a collection."""
@@ -172,6 +172,9 @@ class State:
         copy = State()
         copy.epoch = self._cuts
         for name, rows in self.collections.items():
+            if rows.is_table:
+                copy.add_table(self.tables[name].make_cut())
+                continue
             shown = copy.collection(name)
             shown.seq = rows.seq or len(rows.tombstones)  # not 0 if the collection has been
             if rows.cut is None:
@@ -232,8 +235,29 @@ class State:
             replaced.entities.append((collection, entity, row))
             replaced.stamps.append((collection, entity, grave, stamp, self.tracked_from))
 
-    def put_back(self, newest_first: Iterable[Replaced]) -> None:
-        """Put back the replaced values. O(replaced)."""
+    def mark(self) -> "dict[str, TableVersion]":
+        """Have each entity and array copied before its next change.
+
+        Returns:
+            The present version of each table, for `put_back`.
+        """
+        self.epoch += 1
+        return {name: table.share() for name, table in self.tables.items()}
+
+    def put_back(
+        self, newest_first: Iterable[Replaced], tables: "Mapping[str, TableVersion]"
+    ) -> None:
+        """Put back the replaced values. O(replaced).
+
+        Args:
+            newest_first: The replaced parts of collections.
+            tables: Version of each table; others were made later, and are dropped.
+        """
+        for name in reversed([*self.tables]):
+            if name in tables:
+                self.tables[name].go_back(tables[name], is_kept=True)
+            else:
+                self.drop_table(name)
         oldest: dict[tuple[str, str], Entity | None] = {}
         for replaced in newest_first:
             for collection, entity, row in reversed(replaced.entities):
@@ -271,7 +295,12 @@ class State:
 
         Mappings of collections that were read from this state show them too.
         """
+        for name in {**self.tables, **other.tables}:
+            self._become_table(name, other)
+        self.authors.populations = other.authors.populations
         for name in {**self.collections, **other.collections}:
+            if name in self.tables:
+                continue
             rows, others = self.collection(name), other.collection(name)
             rows.entities.clear()
             rows.entities.update(others.entities)
@@ -280,6 +309,17 @@ class State:
         self.tracked_from, self.dirty, self._sum = other.tracked_from, other.dirty, 0
         self.replaced = None
         self.rewinds += 1
+
+    def _become_table(self, name: str, other: "State") -> None:
+        table, present = other.tables.get(name), self.tables.get(name)
+        if table is None:
+            del self.tables[name], self.collections[name]
+            return
+        table.authors = self.authors
+        if present is None:
+            self.add_table(table)
+        else:
+            present.become(table)
 
     def trim(self, collection: str) -> None:
         """Forget the older half of the tombstones where there are too many; at commit only.
@@ -330,7 +370,9 @@ class State:
     def as_dict(self) -> dict[str, dict[str, dict[str, Json]]]:
         """Copy the whole tree as plain JSON values. O(state)."""
         return {
-            name: {key: thaw(dict(rows.entities[key].fields)) for key in sorted(rows.entities)}
+            name: self.tables[name].as_dict()
+            if rows.is_table
+            else {key: thaw(dict(rows.entities[key].fields)) for key in sorted(rows.entities)}
             for name, rows in sorted(self.collections.items())
             if rows.entities
         }
@@ -455,7 +497,7 @@ class _CollectionView(Mapping[str, Mapping[str, Json]]):
         return entity in self._entities
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._entities))
+        return iter(ordered_ids(self._entities))
 
     def __len__(self) -> int:
         return len(self._entities)

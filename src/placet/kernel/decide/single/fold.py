@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from placet.kernel.ledger.dedup_window import RangeEntry, admitted
 from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.state.collection import OF_TABLE
 from placet.kernel.state.tree import State
 from placet.schemas.batch import sequence_form
 from placet.schemas.codec import freeze
@@ -56,7 +57,7 @@ def _fold_put(item: BlockItem, collection: str, field: str, state: State) -> Non
     _, entity, value, foreign_seq = item.put
     entity = item.agent_id if entity is None else entity
     kept = state.collections[collection].entities[entity]
-    if kept.epoch != state.epoch:  # a cut shares it
+    if kept.epoch not in {state.epoch, OF_TABLE}:  # a cut shares it
         kept = state.own(collection, entity, kept)
     fields = kept.fields
     if field in fields:
