@@ -26,12 +26,24 @@ def explain_keywords(called: _Called) -> _Called:
     Of a class it replaces the `__init__` that the class itself defines, if it does. The signature
     stays as it is.
     """
+    return _decorated(called, without_numpy)
+
+
+def explain_array_keywords(called: _Called) -> _Called:
+    """Decorate as `explain_keywords` does, and pass the arguments as they are.
+
+    Of a class whose arguments are arrays: as lists they would cost 0.2 us a number.
+    """
+    return _decorated(called, lambda value: value)
+
+
+def _decorated(called: _Called, plain: Callable[[object], object]) -> _Called:
     if not isinstance(called, type):
-        return cast("_Called", _explained(called, called.__name__))
+        return cast("_Called", _explained(called, called.__name__, plain))
     init = called.__dict__.get("__init__")
     # A protocol has an initializer of `typing`, which is compared by identity.
     if isinstance(init, FunctionType) and init.__name__ == "__init__":
-        explained = _explained(init, called.__name__)
+        explained = _explained(init, called.__name__, plain)
         setattr(called, "__init__", explained)  # noqa: B010  # it cannot be assigned by type
     return called
 
@@ -76,12 +88,14 @@ _SHOWN_MAX = 80
 _BY_KEYWORD = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def _explained(function: Callable[..., object], name: str) -> Callable[..., object]:
+def _explained(
+    function: Callable[..., object], name: str, plain: Callable[[object], object]
+) -> Callable[..., object]:
     @wraps(function)
     def call(*args: object, **keywords: object) -> object:
         try:
-            plain = {keyword: without_numpy(value) for keyword, value in keywords.items()}
-            return function(*map(without_numpy, args), **plain)
+            given = {keyword: plain(value) for keyword, value in keywords.items()}
+            return function(*map(plain, args), **given)
         except TypeError as error:
             is_inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
             message = None if is_inside else unknown_keyword(function, name, keywords)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
 
 from placet.schemas.identity import OPERATOR
-from placet.schemas.keywords import explain_keywords
+from placet.schemas.keywords import explain_array_keywords
 
 if TYPE_CHECKING:
     from placet.kernel.columns.population import PopulationHandle
 
 
-@explain_keywords
+@explain_array_keywords
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnBatch:
     """Intents of many members of a population, one each, decided as one batch at one moment.

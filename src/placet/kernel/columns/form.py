@@ -153,6 +153,8 @@ def _contexts_of(batch: ColumnBatch, seq: int, count: int) -> "int | Rows64":
     given = batch.context_seq
     if given is None:
         return seq
+    if isinstance(given, np.integer):  # one of all rows is an int in the record
+        given = int(given)
     if type(given) is int:
         contexts: int | Rows64 = given
         lowest = highest = given
