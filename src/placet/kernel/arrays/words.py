@@ -3,6 +3,7 @@
 All arrays are of unsigned 64-bit integers, whose arithmetic is modulo 2**64 as that of `prng.py`.
 """
 
+from math import prod
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -18,6 +19,9 @@ Array: TypeAlias = NDArray[Any]
 SEGMENT: Final = 8_192
 """Rows that are hashed at once: their words stay in the processor's second cache."""
 
+_MIXED, _SHIFTED = np.empty(SEGMENT, U64), np.empty(SEGMENT, U64)
+"""Buffers of `summed_hash`, overwritten by each call: new arrays would double its time."""
+
 _GOLDEN, _FACTOR_1, _FACTOR_2 = (
     U64(0x9E3779B97F4A7C15),
     U64(0xBF58476D1CE4E5B9),
@@ -31,9 +35,15 @@ _ODD: Final = np.arange(1, 2 * SEGMENT, 2, dtype=U64)
 
 def mix_array(state: int | Words, words: Words) -> Words:
     """Return `prng.mix_word(state, word)` of each word."""
-    mixed = words ^ (U64(state) if isinstance(state, int) else state)
+    mixed: Words = words ^ (U64(state) if isinstance(state, int) else state)
+    _mix_in_place(mixed, np.empty_like(mixed))
+    return mixed
+
+
+def _mix_in_place(mixed: Words, shifted: Words) -> None:
+    """Finish a round of SplitMix on words that have their state; `shifted` is a buffer."""
     mixed += _GOLDEN
-    shifted = mixed >> _30
+    np.right_shift(mixed, _30, out=shifted)
     mixed ^= shifted
     mixed *= _FACTOR_1
     np.right_shift(mixed, _27, out=shifted)
@@ -41,7 +51,6 @@ def mix_array(state: int | Words, words: Words) -> Words:
     mixed *= _FACTOR_2
     np.right_shift(mixed, _31, out=shifted)
     mixed ^= shifted
-    return mixed
 
 
 def row_keys(stem: str, count: int) -> Words:
@@ -60,6 +69,24 @@ def below_array(bound: int, bits: Words) -> NDArray[np.int64]:
     wide = U64(bound)
     low = (bits & _LOW_HALF) * wide >> _32
     return ((bits >> _32) * wide + low >> _32).astype(np.int64)
+
+
+def put_rows(column: Array, rows: NDArray[np.int64], values: Array) -> None:
+    """Set rows of a column, each to its own value of the same dtype.
+
+    A row of several numbers is copied as one item: numpy's assignment to rows of an array of two
+    dimensions takes four times as long.
+    """
+    if column.ndim > 1 and column.flags.c_contiguous:
+        column, values = _items(column), _items(np.ascontiguousarray(values))
+    column[rows] = values
+
+
+def _items(column: Array) -> Array:
+    """View each row of a contiguous column as one item."""
+    components = prod(column.shape[1:])
+    flat = column.reshape(len(column), components)
+    return flat.view(f"V{components * column.itemsize}").reshape(len(column))
 
 
 def words_of(column: Array) -> Words:
@@ -81,18 +108,27 @@ def summed_hash(keys: Words, words: Words, salt: int) -> int:
     At most `SEGMENT` rows. The first 64 bits are a round of SplitMix, the last another finalizer
     over them. The sums are exact, because a sum that lost its carries would depend on the split.
     """
-    mixed = (keys ^ U64(salt)) + words
-    first = mix_array(0, mixed)
-    second = first ^ keys
-    second *= _FACTOR_1
-    second ^= second >> _29
-    second *= _FACTOR_2
-    second ^= second >> _32
-    return (_exact_sum(first) << 64) + _exact_sum(second)
+    mixed, shifted = _MIXED[: len(keys)], _SHIFTED[: len(keys)]
+    np.bitwise_xor(keys, U64(salt), out=mixed)
+    mixed += words
+    _mix_in_place(mixed, shifted)
+    first = _exact_sum(mixed, shifted)
+    mixed ^= keys
+    mixed *= _FACTOR_1
+    np.right_shift(mixed, _29, out=shifted)
+    mixed ^= shifted
+    mixed *= _FACTOR_2
+    np.right_shift(mixed, _32, out=shifted)
+    mixed ^= shifted
+    return (first << 64) + _exact_sum(mixed, shifted)
 
 
-def _exact_sum(words: Words) -> int:
-    return (int((words >> _32).sum()) << 32) + int((words & _LOW_HALF).sum())
+def _exact_sum(words: Words, buffer: Words) -> int:
+    """Return the sum of words as an int; the buffer has their length, and is overwritten."""
+    np.right_shift(words, _32, out=buffer)
+    high = int(buffer.sum())
+    np.bitwise_and(words, _LOW_HALF, out=buffer)
+    return (high << 32) + int(buffer.sum())
 
 
 def content_hash(array: Array) -> int:
@@ -103,5 +139,5 @@ def content_hash(array: Array) -> int:
     words = data[: len(data) - tail].view(U64)
     for start in range(0, len(words), SEGMENT):
         part = words[start : start + SEGMENT]
-        total = total * int(_GOLDEN) + int((part * _ODD[: len(part)]).sum()) & _MASK64
+        total = total * int(_GOLDEN) + int(part.dot(_ODD[: len(part)])) & _MASK64
     return total

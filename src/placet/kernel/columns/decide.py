@@ -83,8 +83,8 @@ def decide(
     numbers, payload = batch.numbers, batch.payload
     if codes.any():
         living = np.flatnonzero(codes == OK)
-        numbers = numbers[living]
-        payload = {name: values[living] for name, values in payload.items()}
+        numbers = numbers.take(living)
+        payload = {name: values.take(living, axis=0) for name, values in payload.items()}
     rows = _ruled(
         batch, context, numbers, payload, seed, on_fault, is_whole=batch.is_whole and living is None
     )
@@ -109,17 +109,19 @@ def pass_gate(batch: CheckedColumns, context: "GateContext", codes: Codes) -> No
         codes[codes == OK] = code
         return
     if members.suspended is not None:
-        _refuse(codes, members.suspended[batch.numbers], SUSPENDED)
+        is_suspended = members.suspended
+        if not batch.is_whole:
+            is_suspended = is_suspended.take(batch.numbers)
+        _refuse(codes, is_suspended, SUSPENDED)
     _check_contexts(batch, ledger, codes)
     if kind.reads_self is not None:
-        _check_own(batch, context.state.tables[kind.reads_self], codes)
+        _check_own(batch, context.state.tables[kind.reads_self], ledger.seq, codes)
     for bucket, quota in quotas_of(ledger, members, kind.name):
         rows = None if batch.is_whole else batch.numbers
-        after = members.charged(bucket, quota, rows, context.now_ns)
-        _refuse(codes, after - quota.burst * quota.interval_ns > context.now_ns, QUOTA)
+        _refuse(codes, members.over(bucket, quota, rows, context.now_ns), QUOTA)
     world = ledger.policy.world_quota
     if world is not None:
-        count = int((codes == OK).sum())
+        count = len(codes) - int(np.count_nonzero(codes))
         tat_ns = world.charged(ledger.world_tat, count, context.now_ns)
         if world.over_ns(tat_ns, context.now_ns) > 0:
             codes[codes == OK] = WORLD_QUOTA
@@ -153,17 +155,18 @@ def _check_contexts(batch: CheckedColumns, ledger: Ledger, codes: Codes) -> None
         _refuse(codes, seq - contexts > threshold, TOO_FAR)
 
 
-def _check_own(batch: CheckedColumns, table: TableData, codes: Codes) -> None:
+def _check_own(batch: CheckedColumns, table: TableData, seq: int, codes: Codes) -> None:
     """Refuse the rows whose own row of a table another agent changed after their context."""
     contexts, rows = batch.contexts, batch.numbers
-    if isinstance(contexts, int) and contexts >= int(table.seqs.max(initial=0)):
-        return
+    oldest = contexts if isinstance(contexts, int) else int(contexts.min(initial=seq))
+    if oldest >= seq or oldest >= int(table.seqs.max(initial=0)):
+        return  # nothing changed since the oldest context
+    numbers = batch.members.numbers
     if batch.is_whole:
-        is_own = table.bys == batch.members.numbers
-        changed = np.where(is_own, table.foreign, table.seqs)
+        changed = np.where(table.bys == numbers, table.foreign, table.seqs)
     else:
-        is_own = table.bys[rows] == batch.members.numbers[rows]
-        changed = np.where(is_own, table.foreign[rows], table.seqs[rows])
+        is_own = table.bys.take(rows) == numbers.take(rows)
+        changed = np.where(is_own, table.foreign.take(rows), table.seqs.take(rows))
     _refuse(codes, changed > contexts, STALE)
 
 
@@ -192,14 +195,16 @@ def drawer(batch: CheckedColumns, context: "GateContext", seed: int) -> Callable
 
     def draws_of(numbers: Rows64) -> Draw:
         def draw(purpose: str) -> Words:
-            keys = members.keys[numbers]
+            keys = members.keys
+            if numbers is not members.all:
+                keys = keys.take(numbers)
             if isinstance(counts, int):
                 return mix_array(draw_state(seed, *moment, counts, purpose), keys)
-            own = counts[numbers]
-            states = np.zeros(len(keys), U64)
-            for ordinal in np.unique(own).tolist():
-                states[own == ordinal] = U64(draw_state(seed, *moment, ordinal, purpose))
-            return mix_array(states, keys)
+            own = counts.take(numbers)
+            states = np.zeros(int(own.max(initial=0)) + 1, U64)
+            for ordinal in np.flatnonzero(np.bincount(own)).tolist():
+                states[ordinal] = draw_state(seed, *moment, ordinal, purpose)
+            return mix_array(states.take(own), keys)
 
         return draw
 

@@ -128,11 +128,11 @@ def _numbers_of(batch: ColumnBatch, members: Members) -> tuple[Rows64, bool]:
         raise ValueError(
             f"agents must be 0..{members.count - 1} of the population {members.name!r}, got {wrong}"
         )
-    seen = np.bincount(numbers, minlength=members.count)
-    if len(numbers) and seen.max() > 1:
-        raise ValueError(
-            f"the member {int(seen.argmax())} of {members.name!r} is named twice in agents"
-        )
+    seen = np.zeros(members.count, np.bool_)
+    seen[numbers] = True
+    if np.count_nonzero(seen) < len(numbers):
+        twice = int(np.bincount(numbers).argmax())
+        raise ValueError(f"the member {twice} of {members.name!r} is named twice in agents")
     return numbers, False
 
 

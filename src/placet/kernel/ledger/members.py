@@ -195,10 +195,12 @@ class Members:
         counts = self.ordinals(now_ns)
         if rows is None:
             counts = counts + 1
+        elif isinstance(counts, int):
+            more = counts + 1
+            counts = np.full(self.count, counts, np.int32)
+            counts[rows] = more
         else:
-            if isinstance(counts, int):
-                counts = np.full(self.count, counts, np.int32)
-            elif _COUNTS in self._shared:
+            if _COUNTS in self._shared:
                 counts = counts.copy()
             counts[rows] += 1
         self._shared.discard(_COUNTS)
@@ -211,19 +213,33 @@ class Members:
 
     # quotas
 
-    def charged(
+    def over(
         self, bucket: str, quota: Quota, rows: Rows | None, now_ns: int
-    ) -> NDArray[np.int64]:
-        """Return the arrival times of a bucket after one intent of each row; None is all."""
+    ) -> "NDArray[np.bool_] | None":
+        """Return the rows whose next intent is beyond the burst of a bucket; None if none is.
+
+        Args:
+            bucket: The bucket.
+            quota: Its quota.
+            rows: Numbers of members; None is all members.
+            now_ns: The present time.
+        """
         tats = self.tats.get(bucket)
-        if tats is None:
-            count = self.count if rows is None else len(rows)
-            return np.full(count, now_ns + quota.interval_ns, np.int64)
-        return np.maximum(tats if rows is None else tats[rows], now_ns) + quota.interval_ns
+        # One intent more is beyond the burst iff the bucket is beyond its burst less one: a
+        # comparison in the place of an array of charges.
+        latest = now_ns + (quota.burst - 1) * quota.interval_ns
+        if tats is None or int(tats.max()) <= latest:
+            return None
+        return (tats if rows is None else tats.take(rows)) > latest
 
     def charge(self, bucket: str, quota: Quota, rows: Rows | None, now_ns: int) -> None:
-        """Charge one intent of each row to a bucket."""
-        after = self.charged(bucket, quota, rows, now_ns)
+        """Charge one intent of each row to a bucket; None is all."""
+        tats = self.tats.get(bucket)
+        if tats is None:
+            self.tats_of(bucket)[slice(None) if rows is None else rows] = now_ns + quota.interval_ns
+            return
+        after = np.maximum(tats if rows is None else tats.take(rows), now_ns)
+        after += quota.interval_ns
         if rows is None:
             self.tats[bucket] = after
             self._shared.discard(bucket)

@@ -46,7 +46,7 @@ class ColumnReader(Mapping[str, Array]):
         column = self._read.get(field)
         if column is None:
             whole = self._table.columns[field]
-            column = whole.view() if self._rows is None else whole[self._rows]
+            column = whole.view() if self._rows is None else whole.take(self._rows, axis=0)
             column.flags.writeable = False
             self._read[field] = column
         return column
