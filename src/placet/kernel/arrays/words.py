@@ -78,7 +78,7 @@ def put_rows(column: Array, rows: NDArray[np.int64], values: Array) -> None:
     dimensions takes four times as long.
     """
     if column.ndim > 1 and column.flags.c_contiguous:
-        column, values = _items(column), _items(np.ascontiguousarray(values))
+        column, values = _items(column), _items(np.ascontiguousarray(values, column.dtype))
     column[rows] = values
 
 

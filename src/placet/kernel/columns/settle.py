@@ -1,12 +1,14 @@
 """Apply a column batch to state and ledger: the one function of the live world and of replay."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from placet.kernel.arrays.authors import NAMED, SEVERAL
+from placet.kernel.arrays.values import Mask
+from placet.kernel.arrays.words import put_rows
 from placet.kernel.columns.decide import quotas_of
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.members import Members, Remembered
@@ -23,21 +25,60 @@ def apply_calls(
     state: State, members: Members, admitted: Rows64 | None, calls: Sequence[RowCall], seq: int
 ) -> None:
     """Write the changes of admitted rows into the tables, and stamp the changed rows."""
-    authors = members.numbers if admitted is None else members.numbers[admitted]
-    touched: dict[str, list[Rows64 | None]] = {}
+    authors = members.numbers if admitted is None else members.numbers.take(admitted)
+    own = _Target(None, admitted, authors, None, is_unique=True)
+    targets: list[_Target] = [own]
+    touched: dict[str, list[_Target]] = {}
     for call in calls:
-        table = state.tables[call.table]
-        _write(table, call, admitted)
-        targets = touched.setdefault(call.table, [])
-        if not any(at is call.at for at in targets):  # the same rows are stamped once
-            targets.append(call.at)
-    for name, targets in touched.items():
-        for place, at in enumerate(targets):
-            if at is None:
-                _stamp(state.tables[name], admitted, authors, seq, is_first=not place)
-            else:
-                is_row = at >= 0
-                _stamp(state.tables[name], at[is_row], authors[is_row], seq, is_first=not place)
+        target = next((one for one in targets if one.at is call.at), None)
+        if target is None:
+            target = _target_of(call, authors)
+            targets.append(target)
+        elif call.op == "put":
+            target.is_unique = True
+        _write(state.tables[call.table], call, target)
+        listed = touched.setdefault(call.table, [])
+        if target not in listed:  # the same rows are stamped once
+            listed.append(target)
+    for name, listed in touched.items():
+        for place, target in enumerate(listed):
+            _stamp(state.tables[name], target, seq, is_first=not place)
+
+
+class _Target:
+    """The rows that a call changes: those of an array of keys that are rows.
+
+    Attributes:
+        at: The array of keys; None stands for the own row of each admitted row.
+        rows: Numbers of the rows; None is all rows, in order.
+        authors: Number of the member that changes each.
+        is_row: Which keys are rows; None if all are.
+        is_unique: No row occurs twice: own rows are of different members, and a claimed row has
+            one owner.
+    """
+
+    __slots__ = ("at", "authors", "is_row", "is_unique", "rows")
+
+    def __init__(
+        self,
+        at: Rows64 | None,
+        rows: Rows64 | None,
+        authors: NDArray[np.int32],
+        is_row: Mask | None,
+        *,
+        is_unique: bool,
+    ) -> None:
+        self.at, self.rows, self.authors = at, rows, authors
+        self.is_row, self.is_unique = is_row, is_unique
+
+
+def _target_of(call: RowCall, authors: NDArray[np.int32]) -> _Target:
+    at, is_unique = call.at, call.op == "put"
+    assert at is not None, "the own rows have a target"
+    if int(at.min(initial=0)) >= 0:
+        return _Target(at, at, authors, None, is_unique=is_unique)
+    is_row = at >= 0  # numpy would take -1 for the last row
+    return _Target(at, at[is_row], authors[is_row], is_row, is_unique=is_unique)
 
 
 def settle(
@@ -81,82 +122,89 @@ def settle(
     ledger.group = record.group + 1
 
 
-def _write(table: TableData, call: RowCall, admitted: Rows64 | None) -> None:
-    is_whole = call.op == "put" and call.at is None and admitted is None
-    column = table.writable(call.field, is_whole=is_whole)
-    target, values = admitted if call.at is None else call.at, call.values
-    if call.at is not None:
-        is_row = call.at >= 0
-        if not is_row.all():  # numpy would take -1 for the last row
-            target, values = call.at[is_row], values[is_row]
-    if call.op == "put":
-        column[slice(None) if target is None else target] = values
-    elif target is None:
-        column += values.astype(column.dtype)
+def _write(table: TableData, call: RowCall, target: _Target) -> None:
+    rows, values = target.rows, call.values
+    column = table.writable(call.field, is_whole=rows is None and call.op == "put")
+    if target.is_row is not None:
+        values = values.compress(target.is_row, axis=0)
+    if call.op == "add":
+        amounts = values.astype(column.dtype, copy=False)
+        if rows is None:
+            column += amounts
+        else:
+            np.add.at(column, rows, amounts)
+    elif rows is None:
+        column[...] = values
     else:
-        np.add.at(column, target, values.astype(column.dtype))
-    table.mark_dirty(call.field, target)
+        put_rows(column, rows, values)
+    table.mark_dirty(call.field, rows)
 
 
-def _stamp(
-    table: TableData, rows: Rows64 | None, authors: NDArray[np.int32], seq: int, *, is_first: bool
-) -> None:
+def _stamp(table: TableData, target: _Target, seq: int, *, is_first: bool) -> None:
     """Stamp the rows that members changed in one batch, each as `Stamp.touch`.
 
     A row that several changed has no author, so it is changed for everybody.
 
     Args:
         table: The table.
-        rows: Changed rows, some of them more than once; None is all, once.
-        authors: Number of the member that changed each.
+        target: The changed rows.
         seq: Seq of the batch.
         is_first: No row of the table was stamped for this batch before.
     """
     seqs, bys, foreign = table.writable_stamps()
-    target: Any = slice(None) if rows is None else rows
-    old_by, old_seq = bys[target], seqs[target]
-    is_other = old_by != authors
-    is_clash = None if is_first else (old_seq == seq) & is_other
+    authors, rows = target.authors, target.rows
+    is_other = (bys if rows is None else bys.take(rows)) != authors
+    shared: Rows64 | None = None
     if is_other.any():
-        foreign[target] = np.where(is_other, old_seq, foreign[target])
-    if table.named:
-        for row in range(table.count) if rows is None else rows[old_by == NAMED].tolist():
+        places = np.flatnonzero(is_other)
+        changed = places if rows is None else rows.take(places)
+        before = seqs.take(changed)
+        for row in changed[bys.take(changed) == NAMED].tolist() if table.named else ():
             table.named.pop(row, None)
-    bys[target] = authors
-    seqs[target] = seq
-    several = None if rows is None else bys[target] != authors
-    if is_clash is not None:
-        several = is_clash if several is None else several | is_clash
-    if several is not None and several.any():
-        shared = np.arange(table.count)[target][several]
+        if not is_first and (before == seq).any():
+            shared = changed[before == seq]
+        foreign[changed], bys[changed] = before, authors.take(places)
+        if not target.is_unique:
+            assert rows is not None, "all rows, in order, are unique"
+            is_shared = bys.take(rows) != authors
+            if is_shared.any():
+                twice = rows[is_shared]
+                shared = twice if shared is None else np.concatenate([shared, twice])
+    seqs[slice(None) if rows is None else rows] = seq
+    if shared is not None:
         bys[shared], foreign[shared] = SEVERAL, seq
 
 
 def fold(state: State, ledger: Ledger, record: Columns) -> None:
     """Apply a record that was read from a log."""
     members = ledger.populations[record.population]
-    numbers = (
-        members.all if not record.agents else np.frombuffer(record.agents, "<u4").astype(np.int64)
-    )
-    admitted: Rows64 | None = None if not record.agents else numbers
+    numbers, admitted = members.all, None
+    if record.agents:
+        numbers = admitted = np.frombuffer(record.agents, "<u4").astype(np.int64)
     places: Rows64 | None = None
     if record.codes:
         places = np.flatnonzero(np.frombuffer(record.codes, np.uint8) == 0)
-        admitted = numbers[places]
+        admitted = places if admitted is None else admitted.take(places)
     payload = {
         name: np.frombuffer(data, dtype).reshape(len(numbers), *shape)
         for name, dtype, shape, data in record.payload
+        if any(change.column == name for change in record.changes)
     }
+    if places is not None:
+        payload = {name: values.take(places, axis=0) for name, values in payload.items()}
     count = members.count if admitted is None else len(admitted)
     calls = []
-    keys: dict[bytes, Rows64] = {}  # equal keys are one array, whose rows are stamped once
+    keys: list[tuple[bytes, Rows64]] = []  # equal keys are one array, whose rows are stamped once
     for change in record.changes:
         field = state.tables[change.table].fields[change.field]
         at: Rows64 | None = None
         if change.at:
-            at = keys.setdefault(change.at, np.frombuffer(change.at, "<i4").astype(np.int64))
+            at = next((known for data, known in keys if data == change.at), None)
+            if at is None:
+                at = np.frombuffer(change.at, "<i4").astype(np.int64)
+                keys.append((change.at, at))
         if change.column:
-            values = payload[change.column] if places is None else payload[change.column][places]
+            values = payload[change.column]
         else:
             values = np.frombuffer(change.data, change.dtype).reshape(count, *field.sizes)
         calls.append(RowCall(change.table, change.field, change.op, at, values))
