@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placet.kernel.arrays.values import Mask
+from placet.kernel.arrays.words import U64, Array, Words
 from placet.kernel.plugin.rows import RowCall, Rows64
 from placet.kernel.state.table import TableData
 
@@ -19,7 +20,17 @@ FREE: Final = -1
 Target: TypeAlias = tuple[str, str]
 """Table and field that a rule adds to."""
 
-_EXACT: Final = 2.0**52
+Sums: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
+"""Sums of the additions to the rows of a field."""
+
+ROUND_MIN: Final = 64
+"""Rows that are decided in rounds; fewer are decided one after another in the same time."""
+
+_SHARE_MIN: Final = 16
+"""Rounds end when fewer than one of so many rows are decided in one."""
+
+_LAST: Final = U64(2**64 - 1)
+_FAR: Final = 2**62
 _MARGIN: Final = 2.0**-30
 
 
@@ -27,9 +38,20 @@ class Additions(NamedTuple):
     """The additions to one field: numbers of the changed rows, and the amounts, of each call."""
 
     calls: list[tuple[Rows64, NDArray[np.int64]]]
-    column: NDArray[np.generic]
+    column: Array
     low: int
     high: int
+
+    def is_exact(self) -> bool:
+        """Return whether the additions, and the bounds moved by them, fit into 64 bits."""
+        if self.column.dtype == np.uint64 or self.low > _FAR or self.high < -_FAR:
+            return False
+        most = sum(len(by) * max(-int(by.min()), int(by.max())) for _, by in self.calls if len(by))
+        return most < _FAR
+
+    def is_bounded(self) -> bool:
+        """Return whether any value with any of the additions fits into 64 bits."""
+        return self.is_exact() and self.low >= -_FAR and self.high <= _FAR
 
 
 def additions_of(
@@ -49,7 +71,9 @@ def additions_of(
     return found
 
 
-def in_danger(additions: Mapping[Target, Additions], living: Rows64 | None) -> dict[Target, Mask]:
+def in_danger(
+    additions: Mapping[Target, Additions], living: Rows64 | None, all_rows: Rows64 | None = None
+) -> dict[Target, Mask]:
     """Return the rows of each field that could leave its bounds in some order of the additions.
 
     A field without such rows is left out: then all additions to it pass, in any order.
@@ -57,32 +81,62 @@ def in_danger(additions: Mapping[Target, Additions], living: Rows64 | None) -> d
     Args:
         additions: The additions.
         living: Places of the rows that add; None is all.
+        all_rows: The array of keys that are all rows of a table, in order; None if no such.
     """
     found: dict[Target, Mask] = {}
     for target, adds in additions.items():
-        count = len(adds.column)
-        down, up = np.zeros(count, np.float64), np.zeros(count, np.float64)
+        is_exact = adds.is_exact()
+        down = up = None
         for keys, amounts in adds.calls:
-            at, by = (keys, amounts) if living is None else (keys[living], amounts[living])
-            is_row = at >= 0
-            if not is_row.all():
+            at, by = keys, amounts
+            if living is not None:
+                at, by = keys.take(living), amounts.take(living)
+            if int(at.min(initial=0)) < 0:
+                is_row = at >= 0
                 at, by = at[is_row], by[is_row]
             if not len(by):
                 continue
-            if by.min() < 0:
-                down += np.bincount(at, np.minimum(by, 0), count)
-            if by.max() > 0:
-                up += np.bincount(at, np.maximum(by, 0), count)
-        value = adds.column.astype(np.float64)
-        # Doubles add integers below 2**53 exactly; beyond, the bounds get a margin: a row in danger
-        # that is none is only decided more slowly.
-        reach = np.abs(value) + (up - down)
-        margin = np.where(reach < _EXACT, 0.0, reach * _MARGIN)
-        danger = (down < 0) & (value + down < adds.low + margin)
-        danger |= (up > 0) & (value + up > adds.high - margin)
-        if danger.any():
+            least, most = by.min(), by.max()
+            place = None if keys is all_rows else at
+            if least < 0:
+                down = _summed(down, place, by if most <= 0 else np.minimum(by, 0), adds, is_exact)
+            if most > 0:
+                up = _summed(up, place, by if least >= 0 else np.maximum(by, 0), adds, is_exact)
+        danger = _beyond(adds, down, up, is_exact)
+        if danger is not None and danger.any():
             found[target] = danger
     return found
+
+
+def _summed(
+    sums: Sums | None, at: Rows64 | None, by: NDArray[np.int64], adds: Additions, is_exact: bool
+) -> Sums:
+    """Add amounts to the sums of the rows of a field; `at` None is all rows, in order."""
+    if sums is None:
+        sums = np.zeros(len(adds.column), np.int64 if is_exact else np.float64)
+    if at is None:
+        sums += by
+    else:
+        np.add.at(sums, at, by if is_exact else by.astype(np.float64))
+    return sums
+
+
+def _beyond(adds: Additions, down: Sums | None, up: Sums | None, is_exact: bool) -> Mask | None:
+    """Return the rows that the decreases alone, or the increases, would take out of bounds."""
+    value, margin, danger = adds.column, 0, None
+    if not is_exact:
+        # Doubles lose digits, so the bounds get a margin: a row in danger that is none is only
+        # decided more slowly.
+        value = value.astype(np.float64)
+        margin = np.abs(value) * _MARGIN
+        for sums in (down, up):
+            margin += 0 if sums is None else np.abs(sums) * _MARGIN
+    if down is not None:
+        danger = (down < 0) & (value < adds.low - down + margin)
+    if up is not None:
+        over = (up > 0) & (value > adds.high - up - margin)
+        danger = over if danger is None else danger | over
+    return danger
 
 
 def slots_of(
@@ -101,63 +155,111 @@ def slots_of(
     return slots, size
 
 
-def granted(order: Rows64, slots: Sequence[Rows64], size: int) -> Rows64:
-    """Grant claims in the fair order.
+def contenders(
+    count: int,
+    living: Rows64 | None,
+    slots: Sequence[Rows64],
+    size: int,
+    additions: Mapping[Target, Additions],
+    danger: Mapping[Target, Mask],
+) -> Rows64:
+    """Return the places of the rows whose turn counts; each of the others gets what it asks for.
+
+    A turn counts where another row claims the same slot, or adds to a row in danger.
+
+    Args:
+        count: Number of rows.
+        living: Places of the rows that are not refused; None is all.
+        slots: Claimed slot of each row, below `size` or -1, of each claim.
+        size: Number of slots.
+        additions: The additions.
+        danger: As `in_danger` returned it.
+    """
+    claimed = [slot if living is None else slot.take(living) for slot in slots]
+    counts = np.zeros(size + 1, np.int64)  # the last slot stands for -1, which is no claim
+    for keys in claimed:
+        is_slot = keys >= 0
+        counts[:size] += np.bincount(keys if is_slot.all() else keys[is_slot], minlength=size)
+    is_contended = counts > 1
+    is_contender = np.zeros(count if living is None else len(living), np.bool_)
+    for keys in claimed:
+        is_contender |= is_contended.take(keys)
+    for target, mask in danger.items():
+        for at, _ in additions[target].calls:
+            keys = at if living is None else at.take(living)
+            is_contender |= mask.take(keys) & (keys >= 0)
+    places = np.flatnonzero(is_contender)
+    return places if living is None else living.take(places)
+
+
+def grant_one(places: Rows64, slot: Rows64, size: int, words: Words, lost_to: Rows64) -> None:
+    """Grant one claim a row, each to the row with the least word.
+
+    Args:
+        places: Places of the rows that claim.
+        slot: Claimed slot of each row.
+        size: Number of slots.
+        words: Fair order of the places: 64 bits each, no two of them equal.
+        lost_to: Gets the place of the winner for each row that loses.
+    """
+    keys = slot.take(places)
+    least = np.full(size, _LAST)
+    np.minimum.at(least, keys, words)
+    is_first = least.take(keys) == words
+    owner = np.empty(size, np.int64)
+    owner[keys[is_first]] = places[is_first]
+    is_lost = ~is_first
+    lost_to[places[is_lost]] = owner.take(keys[is_lost])
+
+
+def grant_several(order: Rows64, slots: Sequence[Rows64], size: int, lost_to: Rows64) -> None:
+    """Grant several claims a row, all of them or none, in rounds.
 
     Args:
         order: Places of the rows that claim, in the fair order.
         slots: Claimed slot of each row, below `size` or -1, of each claim.
         size: Number of slots.
-
-    Returns:
-        Place of the row that took the first of its claims which was taken at its turn, for each
-        row that loses; -1 of the others.
+        lost_to: Gets, for each row that loses, the place of the row that took the first of its
+            claims which was taken at its turn.
     """
-    if len(slots) == 1:
-        return _granted_one(order, slots[0], size)
-    lost_to = np.full(len(slots[0]), FREE, np.int64)
     owner = np.full(size + 1, FREE, np.int64)  # the last slot stands for -1, which is no claim
     ranks = np.full(size + 1, len(order), np.int64)
     losers: list[Rows64] = []
     waiting = order
     while len(waiting):
-        keys = [slot[waiting] for slot in slots]
+        keys = [slot.take(waiting) for slot in slots]
         lost = np.zeros(len(waiting), np.bool_)
         for each in keys:
-            lost |= (owner[each] != FREE) & (each >= 0)
+            lost |= owner.take(each) != FREE
         if lost.any():
             losers.append(waiting[lost])
             waiting = waiting[~lost]
             keys = [each[~lost] for each in keys]
-        ranks.fill(len(order))
-        at = np.arange(len(waiting))
-        for each in keys:
-            np.minimum.at(ranks, each, at)
-        won = np.ones(len(waiting), np.bool_)
-        for each in keys:
-            won &= (ranks[each] == at) | (each < 0)
+        won = _firsts(keys, ranks)
         for each in keys:
             owner[each[won]] = waiting[won]
         owner[size] = FREE
         waiting = waiting[~won]
     if losers:
         _name_winners(np.concatenate(losers), order, slots, owner, lost_to)
-    return lost_to
 
 
-def _granted_one(order: Rows64, slot: Rows64, size: int) -> Rows64:
-    """Grant one claim a row: the first of each slot has it."""
-    lost_to = np.full(len(slot), FREE, np.int64)
-    keys = slot[order]
-    if keys.min(initial=0) < 0:
-        order = order[keys >= 0]
-        keys = slot[order]
-    owner = np.full(size, FREE, np.int64)
-    owner[keys[::-1]] = order[::-1]  # the last assignment to an index counts
-    winner = owner[keys]
-    lost = winner != order
-    lost_to[order[lost]] = winner[lost]
-    return lost_to
+def _firsts(keys: Sequence[Rows64], ranks: Rows64) -> Mask:
+    """Return the rows that are the first on each of their keys.
+
+    Args:
+        keys: Key of each row, -1 none, for each of several; the rows are in the fair order.
+        ranks: A number beyond all ranks for each key and one for none; used, and restored.
+    """
+    at = np.arange(len(keys[0]))
+    for each in keys:
+        np.minimum.at(ranks, each, at)
+    won = np.ones(len(at), np.bool_)
+    for each in keys:
+        won &= (ranks.take(each) == at) | (each < 0)
+    for each in keys:
+        ranks[each] = len(ranks) + len(at)
+    return won
 
 
 def _name_winners(
@@ -177,53 +279,117 @@ def _name_winners(
         lost_to[lost[taken]] = holder[taken]
 
 
-def one_after_another(
-    order: Rows64,
-    slots: Sequence[Rows64],
-    additions: Mapping[Target, Additions],
-    danger: Mapping[Target, Mask],
-) -> tuple[list[tuple[int, int]], list[int]]:
-    """Pass rows in the fair order: the rows that claim, and those that add to a field in danger.
+class Turns:
+    """The turns of rows, in the fair order, of which some add to fields in danger.
 
-    Args:
-        order: Places of these rows, in the fair order.
-        slots: As of `granted`.
-        additions: The additions.
-        danger: As `in_danger` returned it.
+    In each round the rows are decided that are the first on all of their keys: what they find is
+    what the rows before them left. Where few rows are, because many want one key, the rest is
+    decided one after another.
 
-    Returns:
-        `(place, place of the winner)` of the rows that lost a claim, and the places of the rows
-        whose addition would leave its bounds.
+    Attributes:
+        lost_to: Place of the row that took the first claim which was taken, for each row; -1 none.
+        is_beyond: Whether the addition of each row would leave the bounds of a field.
     """
-    owner: dict[int, int] = {}
-    value: dict[tuple[Target, int], int] = {}
-    claimed = [slot.tolist() for slot in slots]
-    risky = [
-        (target, at.tolist(), by.tolist())
-        for target in danger
-        for at, by in additions[target].calls
-    ]
-    conflicts: list[tuple[int, int]] = []
-    beyond: list[int] = []
-    for place in order.tolist():
-        keys = [slot[place] for slot in claimed if slot[place] >= 0]
-        winner = next((owner[key] for key in keys if key in owner), None)
-        if winner is not None:
-            conflicts.append((place, winner))
-            continue
-        after: dict[tuple[Target, int], int] = {}
-        for target, at, by in risky:
-            row = at[place]
-            if row >= 0 and danger[target][row]:
-                key = (target, row)
-                before = after.get(key, value.get(key))
-                start = int(additions[target].column[row]) if before is None else before
-                after[key] = start + by[place]
-        if any(
-            not additions[t].low <= total <= additions[t].high for (t, _), total in after.items()
+
+    def __init__(
+        self,
+        order: Rows64,
+        slots: Sequence[Rows64],
+        size: int,
+        additions: Mapping[Target, Additions],
+        danger: Mapping[Target, Mask],
+    ) -> None:
+        self._order = order
+        self._claims = [slot.take(order) for slot in slots]
+        self._owner = np.full(size + 1, FREE, np.int64)  # the last slot stands for -1: no claim
+        self._adds: list[tuple[Rows64, NDArray[np.int64], int, int]] = []
+        columns: list[Array] = []
+        first = 0
+        self._is_exact = all(additions[target].is_bounded() for target in danger)
+        for target, mask in danger.items():
+            adds = additions[target]
+            columns.append(adds.column.astype(np.int64 if self._is_exact else object))
+            for at, by in adds.calls:
+                keys = at.take(order)
+                keys = np.where((keys >= 0) & mask.take(keys), keys + first, -1)
+                self._adds.append((keys, by.take(order), adds.low, adds.high))
+            first += len(adds.column)
+        self._values = np.append(np.concatenate(columns), 0)  # the last is of -1: no addition
+        self.lost_to = np.full(len(order), FREE, np.int64)
+        self.is_beyond = np.zeros(len(order), np.bool_)
+
+    def pass_all(self) -> None:
+        """Decide all rows."""
+        waiting = np.arange(len(self._order))
+        claimed, added = len(self._owner), len(self._values)
+        ranks = np.full(claimed + added, len(waiting), np.int64)
+        while len(waiting) >= ROUND_MIN and self._is_exact:
+            claims = [keys.take(waiting) for keys in self._claims]
+            adds = [keys.take(waiting) for keys, *_ in self._adds]
+            shifted = [np.where(keys < 0, -1, keys + claimed) for keys in adds]
+            is_first = _firsts([*claims, *shifted], ranks)
+            self._pass_first(waiting[is_first])
+            rest = waiting[~is_first]
+            if _SHARE_MIN * (len(waiting) - len(rest)) < len(waiting):
+                waiting = rest
+                break
+            waiting = rest
+        self._pass_one_by_one(waiting)
+
+    def _pass_first(self, rows: Rows64) -> None:
+        """Decide rows of which no two have a key in common."""
+        for keys in reversed(self._claims):
+            holder = self._owner.take(keys.take(rows))
+            self.lost_to[rows] = np.where(holder == FREE, self.lost_to.take(rows), holder)
+        rows = rows[self.lost_to.take(rows) == FREE]
+        parts = [(keys.take(rows), by.take(rows), *bounds) for keys, by, *bounds in self._adds]
+        is_beyond = np.zeros(len(rows), np.bool_)
+        totals = []
+        for keys, _, low, high in parts:
+            total = self._values.take(keys)
+            for others, by, *_ in parts:
+                total += np.where(others == keys, by, 0)  # a row may add to one row twice
+            is_beyond |= (keys >= 0) & ((total < low) | (total > high))
+            totals.append(total)
+        self.is_beyond[rows[is_beyond]] = True
+        passed = ~is_beyond
+        for (keys, *_), total in zip(parts, totals, strict=True):
+            self._values[keys[passed]] = total[passed]
+        self._values[-1] = 0
+        rows = rows[passed]
+        for keys in self._claims:
+            self._owner[keys.take(rows)] = self._order.take(rows)
+        self._owner[-1] = FREE
+
+    def _pass_one_by_one(self, rows: Rows64) -> None:
+        claims = [keys.take(rows).tolist() for keys in self._claims]
+        adds = [
+            (keys.take(rows).tolist(), by.take(rows).tolist(), low, high)
+            for keys, by, low, high in self._adds
+        ]
+        owner: dict[int, int] = {}
+        for each in claims:
+            owner.update(zip(each, self._owner[each].tolist(), strict=True))
+        value: dict[int, int] = {}
+        for each, *_ in adds:
+            value.update(zip(each, self._values[each].tolist(), strict=True))
+        for at, (row, place) in enumerate(
+            zip(rows.tolist(), self._order.take(rows).tolist(), strict=True)
         ):
-            beyond.append(place)
-            continue
-        value.update(after)
-        owner.update(dict.fromkeys(keys, place))
-    return conflicts, beyond
+            wanted = [keys[at] for keys in claims if keys[at] >= 0]
+            winner = next((owner[key] for key in wanted if owner[key] != FREE), FREE)
+            if winner != FREE:
+                self.lost_to[row] = winner
+                continue
+            after: dict[int, int] = {}
+            bounds: dict[int, tuple[int, int]] = {}
+            for keys, by, low, high in adds:
+                key = keys[at]
+                if key >= 0:
+                    after[key] = after.get(key, value[key]) + by[at]
+                    bounds[key] = (low, high)
+            if any(not bounds[key][0] <= total <= bounds[key][1] for key, total in after.items()):
+                self.is_beyond[row] = True
+                continue
+            value.update(after)
+            owner.update(dict.fromkeys(wanted, place))

@@ -27,10 +27,12 @@ from placet.kernel.arrays.values import Mask, misfits
 from placet.kernel.arrays.words import U64, Array, Words, mix_array
 from placet.kernel.columns.contention import (
     FREE,
+    Turns,
     additions_of,
-    granted,
+    contenders,
+    grant_one,
+    grant_several,
     in_danger,
-    one_after_another,
     slots_of,
 )
 from placet.kernel.columns.form import CheckedColumns
@@ -64,6 +66,7 @@ class Decided(NamedTuple):
         winners: Number of the member that won, for each row refused as `conflict`, in order.
         admitted: Number of the member of each admitted row; None if they are all members, in order.
         calls: Changes by the admitted rows, in order, with an item for each of them.
+        payload: Payload of the admitted rows; None if it is not picked yet.
     """
 
     codes: Codes | None
@@ -71,6 +74,7 @@ class Decided(NamedTuple):
     winners: NDArray[np.int32]
     admitted: Rows64 | None
     calls: list[RowCall]
+    payload: dict[str, Array] | None = None
 
 
 def decide(
@@ -93,7 +97,7 @@ def decide(
         codes[living] = rows.code
     else:
         codes = rows.code
-    return _decided(batch, rows, codes, lost_to)
+    return _decided(batch, rows, payload, codes, lost_to)
 
 
 # the stages before the rule
@@ -297,57 +301,71 @@ def _contended(
     tables = context.state.tables
     additions = additions_of(rows.calls, tables, rows.numbers)
     living = np.flatnonzero(rows.code == OK) if rows.code.any() else None
-    danger = in_danger(additions, living) if additions else {}
+    all_rows = batch.members.all if living is None else None
+    danger = in_danger(additions, living, all_rows) if additions else {}
     if not rows.claims and not danger:
         return None
-    ledger = context.ledger
+    ledger, members = context.ledger, batch.members
     state = mix64(seed, ledger.tick, ledger.group)
-    order = np.argsort(mix_array(state, batch.members.keys[rows.numbers]))
-    if living is not None:
-        order = order[rows.code[order] == OK]
+
+    def fair(places: Rows64) -> Words:
+        return mix_array(state, members.keys.take(rows.numbers.take(places)))
+
     slots, size = slots_of(rows.claims, tables)
-    if not danger:
-        lost_to = granted(order, slots, size)
-        rows.code[lost_to != FREE] = CONFLICT
-        return lost_to
+    places = contenders(rows.n, living, slots, size, additions, danger)
+    if not len(places):
+        return None
     lost_to = np.full(rows.n, FREE, np.int64)
-    if not slots:
-        touches = np.zeros(rows.n, np.bool_)
-        for target, mask in danger.items():
-            for at, _ in additions[target].calls:
-                touches |= (at >= 0) & mask[at]
-        order = order[touches[order]]
-    conflicts, beyond = one_after_another(order, slots, additions, danger)
-    for place, winner in conflicts:
-        lost_to[place] = winner
+    if danger:
+        order = places.take(np.argsort(fair(places)))
+        turns = Turns(order, slots, size, additions, danger)
+        turns.pass_all()
+        lost_to[order] = turns.lost_to
+        rows.code[order[turns.is_beyond]] = BOUNDS
+    elif len(slots) == 1:
+        grant_one(places, slots[0], size, fair(places), lost_to)
+    else:
+        grant_several(places.take(np.argsort(fair(places))), slots, size, lost_to)
     rows.code[lost_to != FREE] = CONFLICT
-    rows.code[beyond] = BOUNDS
     return lost_to
 
 
 # the result
 
 
-def _decided(batch: CheckedColumns, rows: Rows, codes: Codes, lost_to: Rows64 | None) -> Decided:
+def _decided(
+    batch: CheckedColumns,
+    rows: Rows,
+    payload: dict[str, Array],
+    codes: Codes,
+    lost_to: Rows64 | None,
+) -> Decided:
     no_winners = np.zeros(0, np.int32)
     if not codes.any():
         admitted = None if batch.is_whole else batch.numbers
-        return Decided(None, [], no_winners, admitted, rows.calls)
+        return Decided(None, [], no_winners, admitted, rows.calls, payload)
     winners = no_winners
     if lost_to is not None:
         winners = rows.numbers[lost_to[rows.code == CONFLICT]].astype(np.int32)
     reasons = numbered(codes, rows.reasons, batch)
-    picked = np.flatnonzero(rows.code == OK)
-    calls: list[RowCall] = []
-    picked_of: list[tuple[Rows64, Rows64]] = []  # keys that are one array stay one
-    for call in rows.calls:
-        at = call.at
-        if at is not None:
-            known = next((mine for given, mine in picked_of if given is call.at), None)
-            at = at[picked] if known is None else known
-            picked_of.append((call.at, at))
-        calls.append(call._replace(at=at, values=call.values[picked]))
-    return Decided(codes, reasons, winners, rows.numbers[picked], calls)
+    if not rows.code.any():
+        return Decided(codes, reasons, winners, rows.numbers, rows.calls, payload)
+    places = np.flatnonzero(rows.code == OK)
+    picked: list[tuple[Array, Array]] = []  # arrays that are one object stay one
+
+    def pick(array: Array) -> Array:
+        known = next((mine for given, mine in picked if given is array), None)
+        if known is None:
+            known = array.take(places, axis=0)
+            picked.append((array, known))
+        return known
+
+    payload = {name: pick(values) for name, values in payload.items()}
+    calls = [
+        call._replace(at=None if call.at is None else pick(call.at), values=pick(call.values))
+        for call in rows.calls
+    ]
+    return Decided(codes, reasons, winners, pick(rows.numbers), calls, payload)
 
 
 def numbered(
@@ -360,8 +378,10 @@ def numbered(
     is_named = (codes >= RULE) | (codes == BOUNDS)
     if not is_named.any():
         return []
-    values, first = np.unique(codes[is_named], return_index=True)
-    by_row = values[np.argsort(first)].tolist()
+    by_row = sorted(
+        np.flatnonzero(np.bincount(codes[is_named])).tolist(),
+        key=lambda code: int((codes == code).argmax()),
+    )
     renumbered = np.arange(256, dtype=np.uint8)
     reasons: list[ColumnReason] = []
     number = RULE
