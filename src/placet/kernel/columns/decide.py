@@ -108,15 +108,17 @@ def pass_gate(batch: CheckedColumns, context: "GateContext", codes: Codes) -> No
     members, ledger, kind = batch.members, context.ledger, batch.kind
     for name, values in batch.payload.items():
         _refuse(codes, misfits(kind.fields[name], values), PAYLOAD)
-    code = whole_refusal(batch)
-    if code != OK:
-        codes[codes == OK] = code
+    if not is_owned(batch):
+        codes[codes == OK] = OWNER
         return
     if members.suspended is not None:
         is_suspended = members.suspended
         if not batch.is_whole:
             is_suspended = is_suspended.take(batch.numbers)
         _refuse(codes, is_suspended, SUSPENDED)
+    if not is_permitted(batch):
+        codes[codes == OK] = DENIED
+        return
     _check_contexts(batch, ledger, codes)
     if kind.reads_self is not None:
         _check_own(batch, context.state.tables[kind.reads_self], ledger.seq, codes)
@@ -131,14 +133,15 @@ def pass_gate(batch: CheckedColumns, context: "GateContext", codes: Codes) -> No
             codes[codes == OK] = WORLD_QUOTA
 
 
-def whole_refusal(batch: CheckedColumns) -> int:
-    """Return the code by which all rows are refused for their submitter or the kind, or `OK`."""
-    members, submitter = batch.members, batch.submitter
-    if submitter not in {OPERATOR, members.owner}:
-        return OWNER
-    if members.permissions is not None and batch.kind.name not in members.permissions:
-        return DENIED
-    return OK
+def is_owned(batch: CheckedColumns) -> bool:
+    """Return whether the submitter may submit for the population."""
+    return batch.submitter in {OPERATOR, batch.members.owner}
+
+
+def is_permitted(batch: CheckedColumns) -> bool:
+    """Return whether the population may propose the kind."""
+    permissions = batch.members.permissions
+    return permissions is None or batch.kind.name in permissions
 
 
 def _refuse(codes: Codes, mask: Mask | None, code: int) -> None:

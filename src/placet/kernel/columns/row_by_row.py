@@ -14,8 +14,10 @@ import numpy as np
 from placet.kernel.arrays.row_codes import (
     BOUNDS,
     CONFLICT,
+    DENIED,
     FUTURE,
     OK,
+    OWNER,
     PAYLOAD,
     QUOTA,
     RULE_ERROR,
@@ -25,7 +27,14 @@ from placet.kernel.arrays.row_codes import (
     WORLD_QUOTA,
 )
 from placet.kernel.arrays.words import U64, Array, Words
-from placet.kernel.columns.decide import Decided, FaultSink, numbered, quotas_of, whole_refusal
+from placet.kernel.columns.decide import (
+    Decided,
+    FaultSink,
+    is_owned,
+    is_permitted,
+    numbered,
+    quotas_of,
+)
 from placet.kernel.columns.form import CheckedColumns
 from placet.kernel.ledger.agent import Agent
 from placet.kernel.ledger.ledger import Ledger
@@ -87,12 +96,13 @@ def _gate_row(  # a stage a return
     ledger, kind = context.ledger, batch.kind
     if not all(_fits(batch, field, row) for field in batch.payload):
         return PAYLOAD
-    code = whole_refusal(batch)
-    if code != OK:
-        return code
+    if not is_owned(batch):
+        return OWNER
     agent = ledger.agents[name]
     if agent.is_suspended:
         return SUSPENDED
+    if not is_permitted(batch):
+        return DENIED
     if context_seq > ledger.seq:
         return FUTURE
     threshold = ledger.policy.staleness_threshold
@@ -156,8 +166,9 @@ def _ruled(
 
     rows = made()
     try:
-        batch.kind.rows(rows)  # type: ignore[misc]  # the form requires one
-        judge(rows, batch.kind.fields)
+        with np.errstate(all="ignore"):
+            batch.kind.rows(rows)  # type: ignore[misc]  # the form requires one
+            judge(rows, batch.kind.fields)
     except INTERRUPTS:
         raise
     except Exception as error:  # noqa: BLE001  # the rule boundary

@@ -94,8 +94,9 @@ class RowRule:
         payload = {name: np.array([given[name]], one.dtype) for name, one in self._fields.items()}
         moment = (draft.now_ns / SECOND_NS, draft.tick)
         rows = Rows(table, tables, np.array([row]), payload, draw, moment)
-        self._rows(rows)
-        judge(rows, self._fields)
+        with np.errstate(all="ignore"):  # as for a column batch
+            self._rows(rows)
+            judge(rows, self._fields)
         return rows
 
     @staticmethod
