@@ -1,9 +1,11 @@
 """A domain with a kind of each way in which a rule of rows changes tables, and worlds of it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Field, Kernel, KernelConfig, Kind, Table
 
@@ -61,8 +63,30 @@ def roll(rows: Any) -> None:
 def fragile(rows: Any) -> None:
     if (rows.payload["x"] == 3).any():
         raise ZeroDivisionError
+    rows.refuse(rows.payload["x"] == 5, "five", "x is not 5")
     rows.refuse(rows.payload["x"] == 4, "four")
     rows.write("hue", rows.payload["x"])
+
+
+def slow(rows: Any) -> None:
+    """Write a root that is not finite for some rows, rounded to four bytes."""
+    rows.write("speed", np.sqrt(rows.payload["x"] - 1.0) / 3.0)
+
+
+def hoard(rows: Any) -> None:
+    """Add amounts near the bounds of the dtype."""
+    rows.add("lab.agents", rows.numbers, "gold", rows.payload["gold"])
+
+
+class Painted(TypedDict):
+    """Payload of an ordinary kind that writes a row of a table."""
+
+    who: str
+    hue: int
+
+
+def paint(draft: Any, intent: Any) -> None:
+    draft.put("lab.agents", intent["payload"]["who"], "hue", intent["payload"]["hue"])
 
 
 def stray(rows: Any) -> None:
@@ -79,10 +103,14 @@ AGENTS = {
     "cell": Field("i4"),
     "money": Field("i8", default=3, low=0, high=6),
     "hue": Field("i2", low=0, high=5),
+    "speed": Field("f4", low=0, high=100),
+    "gold": Field("u8", default=2**63),
 }
 CELLS = {"who": Field("i4", default=-1), "color": Field("u1"), "coins": Field("i4", low=0, high=4)}
-OWN_ROW_KINDS = ("Move", "Take", "Roll", "Fragile")
-KINDS = ("Move", "Settle", "Take", "Give", "Trade", "Roll", "Fragile", "Stray")
+OWN_ROW_KINDS = ("Roll", "Move", "Give", "Trade", "Take", "Fragile", "Slow", "Hoard")
+"""Kinds that read the own row alone, and there no field that they add to."""
+
+KINDS = (*OWN_ROW_KINDS, "Settle", "Stray")
 
 
 class Lab(Domain):
@@ -109,7 +137,16 @@ class Lab(Domain):
             kind("Roll", {"x": small}, roll),
             kind("Fragile", {"x": small}, fragile),
             kind("Stray", {"x": small}, stray),
+            kind("Slow", {"x": small}, slow),
+            kind("Hoard", {"gold": Field("i8")}, hoard),
+            Kind("Paint", Painted, paint),
         )
+
+
+@lru_cache
+def lab(n: int, cells: int) -> Lab:
+    """Return one laboratory of each size, because to compile its payload types takes time."""
+    return Lab(n, cells)
 
 
 def payload_of(
@@ -126,6 +163,8 @@ def payload_of(
         return {"cell": rng.integers(0, cells, count)}
     if kind == "Give":
         return {"to": rng.integers(0, n, count), "amount": rng.integers(-3, 4, count)}
+    if kind == "Hoard":
+        return {"gold": rng.integers(-(2**62), 2**62, count)}
     return {"x": rng.integers(0, 6 if rng.random() < 0.7 else 3, count)}
 
 
@@ -133,7 +172,7 @@ def lab_kernel(
     n: int, cells: int, config: KernelConfig, *, more: Sequence[Domain] = (), **options: Any
 ) -> Kernel:
     """Return a kernel of a lab without its population, with other domains beside it."""
-    return Kernel([Lab(n, cells), *more], config, **options)
+    return Kernel([lab(n, cells), *more], config, **options)
 
 
 def stamps(kernel: Kernel) -> list[Any]:
