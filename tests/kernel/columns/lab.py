@@ -73,6 +73,12 @@ def slow(rows: Any) -> None:
     rows.write("speed", np.sqrt(rows.payload["x"] - 1.0) / 3.0)
 
 
+def swap(rows: Any) -> None:
+    """Write each of two fields with the other as it was: as views of the live columns."""
+    rows.write("left", rows.own["right"])
+    rows.write("right", rows.own["left"])
+
+
 def hoard(rows: Any) -> None:
     """Add amounts near the bounds of the dtype."""
     rows.add("lab.agents", rows.numbers, "gold", rows.payload["gold"])
@@ -100,14 +106,16 @@ def stray(rows: Any) -> None:
 
 AGENTS = {
     "position": Field("f8", 2, low=0, high=SIDE),
-    "cell": Field("i4"),
+    "cell": Field("i8"),
+    "left": Field("i4", default=1),
+    "right": Field("i4", default=2),
     "money": Field("i8", default=3, low=0, high=6),
     "hue": Field("i2", low=0, high=5),
     "speed": Field("f4", low=0, high=100),
     "gold": Field("u8", default=2**63),
 }
 CELLS = {"who": Field("i4", default=-1), "color": Field("u1"), "coins": Field("i4", low=0, high=4)}
-OWN_ROW_KINDS = ("Roll", "Move", "Give", "Trade", "Take", "Fragile", "Slow", "Hoard")
+OWN_ROW_KINDS = ("Roll", "Move", "Give", "Trade", "Take", "Fragile", "Slow", "Hoard", "Swap")
 """Kinds that read the own row alone, and there no field that they add to."""
 
 KINDS = (*OWN_ROW_KINDS, "Settle", "Stray")
@@ -126,7 +134,7 @@ class Lab(Domain):
         ) -> Kind:
             return Kind(name, fields, rows=rows, table="lab.agents", **more)
 
-        cell = {"cell": Field("i4", low=0, high=cells - 1)}
+        cell = {"cell": Field("i8", low=0, high=cells - 1)}
         number, small = Field("i4", low=0, high=n - 1), Field("i2")
         self.kinds = (
             kind("Move", {"to": Field("f8", 2, low=0, high=SIDE)}, move, reads_self="lab.agents"),
@@ -138,6 +146,7 @@ class Lab(Domain):
             kind("Fragile", {"x": small}, fragile),
             kind("Stray", {"x": small}, stray),
             kind("Slow", {"x": small}, slow),
+            kind("Swap", {}, swap),
             kind("Hoard", {"gold": Field("i8")}, hoard),
             Kind("Paint", Painted, paint),
         )
@@ -163,6 +172,8 @@ def payload_of(
         return {"cell": rng.integers(0, cells, count)}
     if kind == "Give":
         return {"to": rng.integers(0, n, count), "amount": rng.integers(-3, 4, count)}
+    if kind == "Swap":
+        return {}
     if kind == "Hoard":
         return {"gold": rng.integers(-(2**62), 2**62, count)}
     return {"x": rng.integers(0, 6 if rng.random() < 0.7 else 3, count)}

@@ -21,7 +21,7 @@ from placet.schemas.log.record import decode_record
 from tests.kernel.columns.lab import KINDS, OWN_ROW_KINDS, lab, lab_kernel, payload_of, stamps
 
 QUOTA = {"rate": 0.7, "burst": 1}
-QUOTAS = ("kind", "all", "own", "own_all", "world", "several", "", "", "", "")
+QUOTAS = ("kind", "all", "own", "own_all", "world", "several", "")
 KEPT = 2
 
 CODES = {
@@ -50,10 +50,10 @@ class Pair:
         if self.quota == "world" and not has_gate:
             self.quota = "own"
         several = self.quota == "several"
-        quotas = {"Take": QUOTA} if several or self.quota == "kind" else {}
+        quotas = {"Take": QUOTA, "Roll": QUOTA} if several or self.quota == "kind" else {}
         if several or self.quota == "all":
             quotas["*"] = {"rate": 2.0, "burst": 3}
-        own = {"Give": QUOTA} if several or self.quota == "own" else {}
+        own = {"Give": QUOTA, "Swap": QUOTA} if several or self.quota == "own" else {}
         if self.quota == "own_all":
             own["*"] = {"rate": 1.5, "burst": 2}
         config = KernelConfig(
@@ -299,14 +299,20 @@ def run_law_b(seed: int, *, size: int = 8, ticks: int = 6) -> int:
         for part in range(3):
             a, b = pair.kernels
             kind = OWN_ROW_KINDS[int(rng.integers(len(OWN_ROW_KINDS)))]
-            agents = rng.permutation(pair.n)[: int(rng.integers(1, pair.n + 1))]
+            is_whole = rng.random() < 0.3
+            agents = np.arange(pair.n)
+            if not is_whole:
+                agents = rng.permutation(pair.n)[: int(rng.integers(1, pair.n + 1))]
             payload = pair.payload(kind, agents)
             own, other = seqs[int(rng.integers(max(0, len(seqs) - 3), len(seqs)))]
             req = f"s{part}:{tick}"
             if rng.random() < 0.6:
                 verdict = a.decide_columns(
-                    ColumnBatch(kind, "birds", payload, req, agents=agents, context_seq=own)
-                )
+                    ColumnBatch(
+                        kind, "birds", payload, req,
+                        agents=None if is_whole else agents, context_seq=own,
+                    )
+                )  # fmt: skip
                 mine = [verdict.code_of(int(c)) for c in verdict.codes]
             else:
                 mine = list(map(code, a.decide_group(ordinary(kind, payload, agents, req, own))))

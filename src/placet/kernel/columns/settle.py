@@ -29,7 +29,7 @@ def apply_calls(
     own = _Target(None, admitted, authors, None, is_unique=True)
     targets: list[_Target] = [own]
     touched: dict[str, list[_Target]] = {}
-    for call in calls:
+    for call in _apart(state, calls):
         target = next((one for one in targets if one.at is call.at), None)
         if target is None:
             target = _target_of(call, authors)
