@@ -10,7 +10,7 @@ Times in public methods are simulated seconds; internally they are integer nanos
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, cast, overload
 
 from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.commit.commit import DecisionRecorder, Journal, RecordSink
@@ -434,14 +434,23 @@ class Kernel:
         self._context.now_ns = self._ns(now)
         self._tick()
 
-    def step(self, dt: float, batches: Sequence[object] = ()) -> list[Verdict]:
+    @overload  # a list of column batches alone has verdicts of these
+    def step(self, dt: float, batches: "Sequence[ColumnBatch]") -> "list[ColumnVerdict]": ...  # type: ignore[overload-overlap]
+
+    @overload
+    def step(self, dt: float, batches: Sequence[object] = ()) -> list[Verdict]: ...
+
+    def step(
+        self, dt: float, batches: Sequence[object] = ()
+    ) -> "list[Verdict] | list[ColumnVerdict]":
         """Advance simulated time by `dt` seconds: decide `batches` and those due, then tick.
 
         Returns:
             One verdict per batch, in the order of `batches`.
 
         Raises:
-            ValueError: `dt` is negative or not finite.
+            ValueError: `dt` is negative or not finite, or the form of a column batch is wrong;
+                then none of the batches was decided, and time did not advance.
         """
         dt = without_numpy(dt)
         if not 0 <= dt < _SECONDS_MAX:

@@ -1,18 +1,15 @@
 """Arrays of a user checked against a `Field`, and values of one row as JSON."""
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from placet.kernel.arrays.field import Field
+from placet.kernel.arrays.field import Field, dtype_limits
 from placet.kernel.arrays.words import Array
 from placet.schemas.codec import Json
 
 Mask = NDArray[np.bool_]
-
-_EXACT: Final = "iub"
-"""Kinds of dtype whose numbers are integers."""
 
 
 def fitted(what: str, field: Field, values: object, count: int) -> Array:
@@ -29,7 +26,7 @@ def fitted(what: str, field: Field, values: object, count: int) -> Array:
         ValueError: Shape, dtype or a number does not fit. Bounds and finiteness are not checked
             here, see `misfits`.
     """
-    given = _as_array(what, values)
+    given = as_array(what, values)
     wanted = (count, *field.sizes)
     if given.shape != wanted:
         raise ValueError(f"{what} must be an array of shape {wanted}, got {given.shape}")
@@ -38,36 +35,51 @@ def fitted(what: str, field: Field, values: object, count: int) -> Array:
         return np.ascontiguousarray(given)
     if given.dtype.kind not in "iubf":
         raise ValueError(f"{what} must be numbers of {field.dtype}, got {given.dtype}")
-    with np.errstate(all="ignore"):
-        cast = given.astype(dtype)
-    if not field.is_float and (given.dtype.kind == "f" or not np.can_cast(given.dtype, dtype)):
-        _require_exact(what, field, given, cast)
-    return np.ascontiguousarray(cast)
+    if not field.is_float and not np.can_cast(given.dtype, dtype):
+        _require_exact(what, field, given)
+    with np.errstate(all="ignore"):  # of a float beyond f4 comes an infinity, which is no value
+        return np.ascontiguousarray(given.astype(dtype))
 
 
-def _as_array(what: str, values: object) -> NDArray[Any]:
-    if isinstance(values, np.ndarray):
-        return values
+def as_array(what: str, values: object) -> NDArray[Any]:
+    """Return values as an array of numpy: the same one, or made by DLPack or the array protocol.
+
+    Args:
+        what: Name of the values in messages.
+        values: An array of any library, or a nested sequence.
+
+    Raises:
+        ValueError: They are no array, or some of them are masked.
+    """
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{what} has masked items; fill them, such as by values.filled(0)")
     try:
         if hasattr(values, "__dlpack__") and not hasattr(values, "__array__"):
             return np.from_dlpack(values)
         return np.asarray(values)
-    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+    except (AttributeError, TypeError, ValueError, BufferError, RuntimeError) as error:
         raise ValueError(
             f"{what} must be an array of numbers, got {type(values).__name__}: {error}"
         ) from None
 
 
-def _require_exact(what: str, field: Field, given: NDArray[Any], cast: NDArray[Any]) -> None:
-    """Check that a cast to integers changed no number."""
-    same = cast == given
-    if given.dtype.kind != cast.dtype.kind:  # a comparison of i8 with u8 goes through doubles
-        same &= cast.astype(given.dtype) == given
-        if given.dtype.kind in _EXACT:
-            same &= (given < 0) == (cast < 0)
-    if not same.all():
-        at = tuple(int(place) for place in np.argwhere(~same)[0])
-        raise ValueError(f"{what} must fit into {field.dtype}, got {given[at]!r} in row {at[0]}")
+def _require_exact(what: str, field: Field, given: NDArray[Any]) -> None:
+    """Check that each number is one of the field's integers, before it is cast.
+
+    A cast itself shows less: beyond the dtype, processors return different integers.
+    """
+    least, most = dtype_limits(field.dtype)
+    if given.dtype.kind == "f":
+        wide = given.astype(np.result_type(given.dtype, np.float64))
+        fits = (wide >= float(least)) & (wide < float(most + 1)) & (np.trunc(wide) == wide)
+    else:
+        fits = (given >= least) & (given <= most)
+    if not fits.all():
+        at = tuple(int(place) for place in np.argwhere(~fits)[0])
+        raise ValueError(
+            f"{what} must be integers that fit into {field.dtype}, "
+            f"got {given[at].item()!r} in row {at[0]}"
+        )
 
 
 def misfits(field: Field, values: Array) -> Mask | None:

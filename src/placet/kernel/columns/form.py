@@ -6,18 +6,19 @@ from typing import NamedTuple
 import numpy as np
 
 from placet.kernel.arrays.field import Field
-from placet.kernel.arrays.values import fitted
+from placet.kernel.arrays.values import as_array, fitted
 from placet.kernel.arrays.words import Array, content_hash
 from placet.kernel.columns.batch import ColumnBatch
+from placet.kernel.columns.population import PopulationHandle
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.members import Members
 from placet.kernel.plugin.domain import Kind
 from placet.kernel.plugin.registry import Registry
-from placet.kernel.plugin.rows import Rows64
+from placet.kernel.plugin.rows import Rows64, read_only
 from placet.kernel.prng import mix64, name_hash
 from placet.schemas.identity import is_identity
-from placet.schemas.limits import UNLIMITED
-from placet.schemas.name_suggestions import nearest
+from placet.schemas.limits import UNLIMITED, Limits
+from placet.schemas.name_suggestions import did_you_mean
 
 
 class CheckedColumns(NamedTuple):
@@ -52,11 +53,11 @@ class CheckedColumns(NamedTuple):
 
 
 def checked(batch: ColumnBatch, ledger: Ledger, registry: Registry) -> CheckedColumns:
-    """Return the checked batch.
+    """Return the checked batch. Its arrays are views of the batch's, which the caller must keep.
 
     Raises:
-        ValueError: Its kind has no rule of rows, or a name, an array or a number does not fit;
-            nothing was decided.
+        ValueError: Its kind has no rule of rows, a name, an array or a number does not fit, or it
+            is larger than the world's limits; nothing was decided.
     """
     kind = _kind_of(batch, registry)
     members = _members_of(batch, ledger)
@@ -67,8 +68,9 @@ def checked(batch: ColumnBatch, ledger: Ledger, registry: Registry) -> CheckedCo
         )
     for name, value in (("req_id", batch.req_id), ("submitter", batch.submitter)):
         if not is_identity(value):
-            raise ValueError(f"the {name} of a column batch must be a name, got {value!r}")
+            raise ValueError(f"the {name} of a column batch must be a name, got {value!r:.80}")
     numbers, is_whole = _numbers_of(batch, members)
+    _require_size(kind, len(numbers), ledger.policy.limits)
     payload = _payload_of(batch, kind.fields, len(numbers))
     contexts = _contexts_of(batch, ledger.seq, len(numbers))
     print_ = fingerprint_of(
@@ -92,23 +94,26 @@ def fingerprint_of(
 
 
 def _kind_of(batch: ColumnBatch, registry: Registry) -> Kind:
-    kind = registry.kinds.get(batch.kind)
+    name: object = batch.kind
+    kind = registry.kinds.get(name) if isinstance(name, str) else None
     if kind is None or kind.rows is None:
         known = [each.name for each in registry if each.rows is not None]
-        near = nearest(str(batch.kind), known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"those that have are {known}"
-        what = "there is no kind" if kind is None else "no rule of rows has the kind"
-        raise ValueError(f"{what} {batch.kind!r}; {hint}")
+        what = f"there is no kind {name!r:.80}"
+        if kind is not None:
+            what = f"the kind {name!r} has no rule of rows, so its intents come one by one"
+        raise ValueError(f"{what}; of the kinds with a rule of rows, {did_you_mean(name, known)}")
     return kind
 
 
 def _members_of(batch: ColumnBatch, ledger: Ledger) -> Members:
-    name = batch.population if isinstance(batch.population, str) else batch.population.name
-    members = ledger.populations.get(name)
+    given = batch.population
+    name: object = given.name if isinstance(given, PopulationHandle) else given
+    members = ledger.populations.get(name) if isinstance(name, str) else None
     if members is None:
-        near = nearest(str(name), ledger.populations, 1)
-        hint = f"did you mean {near[0]!r}?" if near else "register it by register_population"
-        raise ValueError(f"there is no population {name!r}; {hint}")
+        hint = did_you_mean(name, ledger.populations)
+        if not ledger.populations:
+            hint = "register it by register_population"
+        raise ValueError(f"there is no population {name!r:.80}; {hint}")
     return members
 
 
@@ -116,35 +121,61 @@ def _numbers_of(batch: ColumnBatch, members: Members) -> tuple[Rows64, bool]:
     """Return the numbers of the members of the rows, and whether they are all, in order."""
     if batch.agents is None:
         return members.all, True
-    given = np.asarray(batch.agents)
-    if given.ndim != 1 or (given.dtype.kind not in "iu" and len(given)):
+    what = f"agents of the population {members.name!r}"
+    given = as_array(what, batch.agents)
+    if given.ndim != 1 or not given.size:
         raise ValueError(
-            f"agents must be an array of numbers of members of {members.name!r}, got {given.dtype} "
-            f"of shape {given.shape}"
+            f"{what} must be a list of at least one number, got an array of shape {given.shape}; "
+            "leave out a batch without rows"
         )
+    if given.dtype.kind not in "iu":
+        hint = "; write np.flatnonzero(mask)" if given.dtype.kind == "b" else ""
+        raise ValueError(f"{what} must be integers, got {given.dtype}{hint}")
+    is_member = (given >= 0) & (given < members.count)
+    if not is_member.all():
+        wrong = given[~is_member][0]
+        raise ValueError(f"{what} must be numbers 0..{members.count - 1}, got {wrong}")
     numbers = np.array(given, np.int64)
-    if len(numbers) and (numbers.min() < 0 or numbers.max() >= members.count):
-        wrong = numbers[(numbers < 0) | (numbers >= members.count)][0]
-        raise ValueError(
-            f"agents must be 0..{members.count - 1} of the population {members.name!r}, got {wrong}"
-        )
     seen = np.zeros(members.count, np.bool_)
     seen[numbers] = True
     if np.count_nonzero(seen) < len(numbers):
         twice = int(np.bincount(numbers).argmax())
-        raise ValueError(f"the member {twice} of {members.name!r} is named twice in agents")
+        raise ValueError(f"{what} must name each member once, and {twice} is there twice")
     return numbers, False
+
+
+def _require_size(kind: Kind, count: int, limits: Limits) -> None:
+    """Check the rows of a batch, and the bytes of their payload, against the world's limits."""
+    if count > limits.column_rows_max:
+        raise ValueError(
+            f"a column batch has at most {limits.column_rows_max} rows "
+            f"(limits.column_rows_max), got {count}; split it by agents"
+        )
+    widths = [int(one.dtype[1]) * one.components for one in kind.fields.values()]
+    size = count * sum(widths)
+    if size > limits.column_bytes_max:
+        raise ValueError(
+            f"the payload of a column batch has at most {limits.column_bytes_max} bytes "
+            f"(limits.column_bytes_max), and {count} rows of {kind.name} have {size}; "
+            "split it by agents"
+        )
 
 
 def _payload_of(batch: ColumnBatch, fields: Mapping[str, Field], count: int) -> dict[str, Array]:
     given: object = batch.payload
-    if not isinstance(given, Mapping) or set(given) != set(fields):
-        shown = sorted(given) if isinstance(given, Mapping) else given
+    if not isinstance(given, Mapping):
         raise ValueError(
-            f"the payload of {batch.kind} is arrays of {sorted(fields)}, got {shown!r:.200}"
+            f"the payload of {batch.kind} must map {sorted(fields)} to arrays, got {given!r:.80}"
         )
+    for name in given:
+        if name not in fields:
+            hint = did_you_mean(name, fields)
+            raise ValueError(f"the payload of {batch.kind} has no field {name!r:.80}; {hint}")
+    missing = sorted(set(fields) - set(given))
+    if missing:
+        raise ValueError(f"the payload of {batch.kind} lacks the field {missing[0]!r}")
     return {
-        name: fitted(f"{name} of {batch.kind}", fields[name], given[name], count)
+        name: read_only(fitted(f"{name} of {batch.kind}", fields[name], given[name], count))
         for name in sorted(fields)
     }
 
@@ -153,21 +184,15 @@ def _contexts_of(batch: ColumnBatch, seq: int, count: int) -> "int | Rows64":
     given = batch.context_seq
     if given is None:
         return seq
-    if isinstance(given, np.integer):  # one of all rows is an int in the record
-        given = int(given)
-    if type(given) is int:
-        contexts: int | Rows64 = given
-        lowest = highest = given
-    else:
-        array = np.asarray(given)
-        if array.dtype.kind not in "iu" or array.shape not in {(), (count,)}:
-            raise ValueError(
-                f"context_seq must be an int, or {count} ints, "
-                f"got {array.dtype} of shape {array.shape}"
-            )
-        contexts = np.array(np.broadcast_to(array.astype(np.int64), (count,)))
-        lowest, highest = int(contexts.min(initial=0)), int(contexts.max(initial=0))
-    if lowest < 0 or highest >= UNLIMITED:
-        wrong = lowest if lowest < 0 else highest
+    array = as_array("context_seq", given)
+    is_one = array.shape == ()
+    if array.dtype.kind not in "iu" or array.shape not in {(), (count,)}:
+        raise ValueError(
+            f"context_seq must be a seq, or one of each of the {count} rows, "
+            f"got {array.dtype} of shape {array.shape}"
+        )
+    is_seq = (array >= 0) & (array < UNLIMITED)
+    if not is_seq.all():
+        wrong = array[~is_seq].flat[0]
         raise ValueError(f"context_seq must be a seq of the world, >= 0, got {wrong}")
-    return contexts
+    return int(array) if is_one else np.array(array, np.int64)

@@ -33,8 +33,17 @@ class RowCall(NamedTuple):
     values: Array
 
 
+def read_only(array: Array) -> Array:
+    """Return an array that a rule cannot write: a view, or the array itself if it is read-only."""
+    if not array.flags.writeable:  # the payload stays one object, which the record compares first
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class ColumnReader(Mapping[str, Array]):
-    """ColumnReader of a table as read-only arrays: of the given rows, or whole."""
+    """The columns of a table as read-only arrays: of the given rows, or whole."""
 
     __slots__ = ("_read", "_rows", "_table")
 
@@ -46,8 +55,7 @@ class ColumnReader(Mapping[str, Array]):
         column = self._read.get(field)
         if column is None:
             whole = self._table.columns[field]
-            column = whole.view() if self._rows is None else whole.take(self._rows, axis=0)
-            column.flags.writeable = False
+            column = read_only(whole if self._rows is None else whole.take(self._rows, axis=0))
             self._read[field] = column
         return column
 
@@ -86,7 +94,8 @@ class Rows:
         *,
         is_whole: bool = False,
     ) -> None:
-        self.n, self.numbers, self.payload = len(numbers), numbers, payload
+        self.n, self.numbers = len(numbers), read_only(numbers)
+        self.payload = {name: read_only(values) for name, values in payload.items()}
         self.own = ColumnReader(table, None if is_whole else numbers)
         self._table, self._tables, self._draw = table, tables, draw
         self.sim_time, self.tick = moment
