@@ -4,7 +4,7 @@ Messages are not compared: a verdict guarantees its stage and its code (G5), and
 improve the text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final, NamedTuple, TypeAlias
@@ -21,6 +21,7 @@ from placet.schemas.log.record import (
     AdmittedWithOutput,
     AgentChanged,
     Changes,
+    Columns,
     EntityChange,
     ForkAdopted,
     Header,
@@ -30,6 +31,7 @@ from placet.schemas.log.record import (
     Registered,
     Scheduled,
     Settled,
+    TableMade,
     Tick,
     agents_of,
     intents_of,
@@ -40,7 +42,9 @@ from placet.schemas.refusal import Stage
 from placet.schemas.verdict import Verdict
 
 BatchRecord: TypeAlias = Admitted | Refused | Scheduled
-HookRecord: TypeAlias = Header | Registered | AgentChanged | Tick | Settled | ForkAdopted | Patched
+HookRecord: TypeAlias = (
+    Header | Registered | AgentChanged | Tick | Settled | ForkAdopted | Patched | TableMade
+)
 
 STRUCTURE_NOTICES: Final = frozenset({"version_unknown", "field_dropped"})
 """Codes of warnings about the submitted form of a batch, which no record holds."""
@@ -53,6 +57,7 @@ _HOOK_OF: Final = {
     "settled": "on_settle",
     "fork_adopted": "on_remove, for a fork,",
     "patched": "invariants, for a patch,",
+    "table_made": "on_populate",
 }
 """Type of a record -> the hook that made its changes."""
 
@@ -60,6 +65,7 @@ _HOOK_INPUTS: Final = (
     *("agent_id", "what", "owner", "permissions", "priority_max", "quotas", "attributes"),
     *("effect_seq", "effect_index", "succeeded", "output"),
     *("world", "parent", "given", "dropped", "cause"),
+    *("table", "stem", "count", "fields", "columns", "members"),
 )
 """Inputs of a hook, for the records that have these fields."""
 
@@ -225,6 +231,8 @@ def difference_of_records(first: Record, second: Record) -> DivergentField:
     """Return the first difference of two unequal records at one position of two logs."""
     if isinstance(first, BatchRecord) and isinstance(second, BatchRecord):
         part = _difference_of_proposals(first, second)
+    elif isinstance(first, Columns) and isinstance(second, Columns):
+        part = difference_of_columns(first, second, {})
     elif record_type(first) != record_type(second):
         return DivergentField("type of the record", record_type(first), record_type(second))
     elif isinstance(first, HookRecord) and isinstance(second, HookRecord):
@@ -280,27 +288,63 @@ def difference_of_hook(record: HookRecord, again: HookRecord) -> DivergentField 
     difference = _difference_of_changes(record.changes, again.changes)
     if difference is not None:
         return DivergentField(*difference[:3])
-    return _difference_of_agents(record, again) if isinstance(record, Tick) else None
+    return _difference_of_writes(record, again) or (
+        _difference_of_agents(record, again) if isinstance(record, Tick) else None
+    )
+
+
+def _difference_of_writes(record: HookRecord, again: HookRecord) -> DivergentField | None:
+    """Compare the columns that hooks wrote."""
+    then, now = (getattr(r, "written", None) or [] for r in (record, again))
+    for one, other in zip_longest(then, now):
+        if one != other:
+            shown = ["none" if w is None else f"{w.table}/{w.field}" for w in (one, other)]
+            changed = one or other
+            return DivergentField(f"the column {changed.table}/{changed.field}", shown[0], shown[1])
+    return None
+
+
+def difference_of_columns(
+    record: Columns, again: Columns, stems: Mapping[str, str]
+) -> DivergentField | None:
+    """Return the first difference of two records of column batches; None if they agree.
+
+    Args:
+        record: A record.
+        again: The other.
+        stems: Stem of the names of rows of each table; a row of another table is named by number.
+    """
+    from placet.kernel.log.column_difference import first_difference  # noqa: PLC0415  # numpy is an extra
+
+    found = first_difference(record, again, stems)
+    return None if found is None else DivergentField(*found)
 
 
 def name_of_rule(
     part: DivergentField, record: Record, registry: Registry, batch: CheckedBatch | None
 ) -> str:
     """Return the name of the rule that made a difference, with the versions of domain and kind."""
+    if isinstance(record, Columns):
+        return _name_of_kind(record.kind, registry)
     if batch is None:
         domains = " and ".join(f"{domain.name} {domain.version}" for domain in registry.domains)
         return f"{_HOOK_OF[record_type(record)]} of {domains}"
     if part.index is None:
         return f"the kernel's {part.stage}"
     name = batch.intents[part.index]["kind"]
+    of = _name_of_kind(name, registry)
+    is_of_domain = part.stage == Stage.DOMAIN.value or name not in registry.kinds
+    return of if is_of_domain else f"the stage {part.stage}, for {of}"
+
+
+def _name_of_kind(name: str, registry: Registry) -> str:
     kind = registry.kinds.get(name)
     if kind is None:
         return f"{name}, which is not a kind of these domains"
     domain = registry.domain_of[name]
-    of = f"{name} of {domain.name} {domain.version}" + (
+    return f"{name} of {domain.name} {domain.version}" + (
         f", kind version {kind.version}" if kind.version != "1" else ""
     )
-    return of if part.stage == Stage.DOMAIN.value else f"the stage {part.stage}, for {of}"
 
 
 def _outcome(record: BatchRecord, refusals: Sequence[Sequence[Json]]) -> str:

@@ -4,6 +4,8 @@ The sandbox is a gate over the state and the ledger of a replay. It writes to no
 journal keeps the one record that was made, for comparison with the log.
 """
 
+from typing import TYPE_CHECKING
+
 from placet.kernel.commit.commit import DecisionRecorder, Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
@@ -21,12 +23,17 @@ from placet.schemas.config import Quota
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.log.record import (
     AgentChanged,
+    Columns,
     ForkAdopted,
     Header,
     Patched,
     Registered,
     Settled,
+    TableMade,
 )
+
+if TYPE_CHECKING:
+    from placet.kernel.columns.verdict import ColumnVerdict
 
 
 class RecordingDraft(Transaction):
@@ -77,7 +84,7 @@ class Sandbox:
     ) -> None:
         self._records: list[bytes] = []
         self._journal = Journal(self._records.append)
-        self.registry, self.world = registry, header.world
+        self.registry, self.world, self.seed = registry, header.world, header.seed
         self.draft = RecordingDraft(state, header.seed, ledger)
         self.context = GateContext(registry, structure.check_recorded, ledger, state, self.draft)
         self.context.checks_shares = False
@@ -130,5 +137,66 @@ class Sandbox:
                 )
             case Patched():
                 self._operator_patch.patch(record.given, record.cause)
+            case TableMade():
+                self._make_table(record)
             case _:
                 control.tick()
+
+    def decide_columns(self, record: Columns, *, uses_arrays: bool = True) -> "ColumnVerdict":
+        """Decide the column batch of a record again, as a group of its own.
+
+        Args:
+            record: The record; its inputs alone are read.
+            uses_arrays: Decide by arrays; else row by row, with the same result.
+
+        Returns:
+            The verdict; no record is made if the population remembers the request.
+
+        Raises:
+            ValueError: The batch does not have the form that its kind has now.
+        """
+        from placet.kernel.columns import group  # noqa: PLC0415  # numpy is an extra
+        from placet.kernel.columns.form import checked  # noqa: PLC0415
+        from placet.kernel.columns.record import batch_of  # noqa: PLC0415
+
+        context, ledger = self.context, self.context.ledger
+        batch = checked(batch_of(record, ledger), ledger, self.registry)
+        answer = group.known(batch, context, record.number, self._journal.durability)
+        if answer is not None:
+            return answer
+        self.draft.drawn.clear()
+        self.recorder.open_group()
+        return group.decide(
+            batch,
+            context,
+            self._journal,
+            self.seed,
+            record.number,
+            self.rules.report_fault,
+            uses_arrays=uses_arrays,
+        )
+
+    def _make_table(self, record: TableMade) -> None:
+        """Make a table again, or register its population again.
+
+        Raises:
+            ValueError: The domains have no such table, or its values do not fit any more.
+        """
+        import numpy as np  # noqa: PLC0415  # an extra
+
+        declared = self.registry.tables.get(record.table)
+        if declared is None:
+            raise ValueError(f"the domains have no table {record.table!r}")
+        if record.members is None:
+            self.control.make_table(declared)
+            return
+        owner, permissions, quotas, priority_max = record.members
+        shapes = {name: (dtype, shape) for name, dtype, shape, *_ in record.fields}
+        columns: dict[str, object] = {}
+        for name, data in record.columns:
+            dtype, shape = shapes[name]
+            columns[name] = np.frombuffer(data, dtype).reshape(record.count, *shape)
+        own = {kind: Quota(*pair).spec() for kind, pair in quotas.items()}
+        self.control.register_population(
+            record.stem, record.count, record.table, permissions, owner, priority_max, own, columns
+        )

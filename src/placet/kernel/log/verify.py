@@ -11,7 +11,7 @@ the order of their group.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from msgspec.structs import replace
 
@@ -28,6 +28,7 @@ from placet.kernel.log.divergence import (
     Draw,
     HookRecord,
     difference_of_batch,
+    difference_of_columns,
     difference_of_hook,
     name_of_rule,
 )
@@ -46,6 +47,7 @@ from placet.schemas.log.record import (
     GENESIS,
     Admitted,
     AgentChanged,
+    Columns,
     Configured,
     ForkAdopted,
     Header,
@@ -57,6 +59,7 @@ from placet.schemas.log.record import (
     Scheduled,
     Settled,
     SingleBlock,
+    TableMade,
     Tick,
     agents_of,
     decode_record,
@@ -102,8 +105,9 @@ class Verifier(Replayer):
 
     Attributes:
         is_folding: Fold records without re-execution, to reach a position quickly.
-        batches: Number of re-executed batches.
-        intents: Number of their intents.
+        uses_arrays: Decide column batches by arrays; else row by row, with the same result.
+        batches: Number of re-executed batches; a column batch is one.
+        intents: Number of their intents; a column batch has one a row.
         hooks: Number of re-executed registrations, ticks, settlements and other hooks.
         unverified: Ranges of records that were folded and not re-executed, with the reason.
         refused_by_host: Number of refusals that only the effect validator can have made, while it
@@ -129,7 +133,7 @@ class Verifier(Replayer):
         self._structure: tuple[Registry, Limits, Structure] | None = None
         self._why_not = ""
         self._current_header: Header | None = None
-        self.is_folding = False
+        self.is_folding, self.uses_arrays = False, True
         self.batches = self.intents = self.hooks = 0
         self.refused_by_host = 0
         self.unverified: list[Unverified] = []
@@ -201,7 +205,11 @@ class Verifier(Replayer):
             case SingleBlock():  # each batch by itself: it must come to the same
                 for batch in batches_of(record):
                     self._verify_batch(batch, encode_record(batch))
+            case Columns():
+                self._verify_columns(record, data)
             case Registered() | AgentChanged() | Tick() | Settled() | ForkAdopted() | Patched():
+                self._verify_hook(record, data)
+            case TableMade():
                 self._verify_hook(record, data)
             case _:
                 super()._fold(record, data)
@@ -255,6 +263,37 @@ class Verifier(Replayer):
         self._compare(part, sandbox, record, batch)
         if isinstance(record, Scheduled):  # the recorded kind versions, not the current ones
             self.ledger.scheduled[record.number] = replace(record, prev=GENESIS)
+
+    def _verify_columns(self, record: Columns, data: bytes) -> None:
+        sandbox = self._ready(record)
+        if sandbox is None:
+            super()._fold(record, data)
+            return
+        self._group = None
+        self.batches_seen = max(self.batches_seen, record.number)
+        self._count_group(record)
+        self.batches += 1
+        sandbox.start(self.journal.prev, record.now_ns)
+        try:
+            verdict = sandbox.decide_columns(record, uses_arrays=self.uses_arrays)
+        except ValueError as error:
+            self._raise_of_columns(DivergentField("its form", "valid", str(error)), sandbox, record)
+        self.intents += len(verdict)
+        again = sandbox.produced_record()
+        if again == data:
+            return
+        if again is None:
+            part = DivergentField("the outcome", "decided", "answered before")
+            self._raise_of_columns(part, sandbox, record)
+        made = decode_record(again)
+        assert isinstance(made, Columns), "a column batch has a record of its own type"
+        stems = {name: table.stem for name, table in self.state.tables.items()}
+        difference = difference_of_columns(record, made, stems)
+        if difference is not None:
+            self._raise_of_columns(difference, sandbox, record)
+        # The texts of refusals alone differ. The verdict that is kept has those of the record.
+        kept = self.ledger.populations[record.population].remembered
+        kept[record.req_id] = kept[record.req_id]._replace(reasons=record.reasons)
 
     def _verify_hook(self, record: HookRecord, data: bytes) -> None:
         sandbox = self._ready(record)
@@ -312,6 +351,29 @@ class Verifier(Replayer):
                 agent_id=intent["agent_id"] if intent else getattr(record, "agent_id", None),
                 req_id=None if intent is None else intent["req_id"],
                 draws=tuple(sandbox.draft.drawn),
+            )
+        )
+
+    def _raise_of_columns(
+        self, part: DivergentField, sandbox: Sandbox, record: Columns
+    ) -> NoReturn:
+        agent_id = record.population
+        if part.index is not None:
+            number = record.agents[4 * part.index :][:4]
+            row = int.from_bytes(number, "little") if number else part.index
+            agent_id = f"{agent_id}:{row}"
+        raise DecisionMismatch(
+            Difference(
+                record=self.journal.count,
+                seq=record.seq - seqs_of(record),
+                type=record_type(record),
+                part=part.name,
+                recorded=part.recorded,
+                decided=part.decided,
+                rule=name_of_rule(part, record, sandbox.registry, None),
+                batch_id=f"b{record.number}",
+                agent_id=agent_id,
+                req_id=record.req_id,
             )
         )
 
