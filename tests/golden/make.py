@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from placet.domains.world import World
-from placet.kernel import Domain, Kernel, KernelConfig
+from placet.kernel import ColumnBatch, Domain, Kernel, KernelConfig
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
 from placet.schemas.effect import Settlement
@@ -27,6 +29,7 @@ from placet.schemas.log.record import (
 )
 from placet.stores.url import open_event_log
 from tests.golden.post import Post, Watchman
+from tests.golden.square import Square
 
 RELEASE = "0.1"
 GOLDEN = Path(__file__).parent
@@ -206,11 +209,65 @@ def fork(sink: list[bytes]) -> Kernel:
     return kernel
 
 
+def square(sink: list[bytes]) -> Kernel:
+    """Tables: column batches with refusals, claims and additions, and ordinary intents between."""
+    config = KernelConfig(
+        world="golden-square",
+        seed=8,
+        quotas={"Sing": {"rate": 0.25, "burst": 1}},
+        staleness_threshold=6,
+        limits=Limits(checkpoint_groups=4),
+    )
+    kernel = Kernel(Square(), config, sink=sink.append)
+    kernel.register_agent("ann")
+    place = np.arange(24, dtype=float).reshape(12, 2) / 4
+    kernel.register_population(
+        "sellers", 12, table="square.people", place=place, owner="ann",
+        quotas={"Walk": {"rate": 1, "burst": 2}},
+    )  # fmt: skip
+    number, rows = np.arange(12), np.array([7, 0, 3, 11, 5, 9])
+
+    def act(tick: int, kind: str, payload: dict[str, Any], **fields: Any) -> ColumnBatch:
+        return ColumnBatch(kind, "sellers", payload, f"{kind}:{tick}", **fields)
+
+    settled = {"stall": number * 5 % 7}
+    kernel.step(1.0, [act(1, "Settle", settled), act(1, "Walk", {"to": place + 1.0})])
+    kernel.change_agent("sellers:4", "suspended")
+    fresh = kernel.seq
+    kernel.patch([("square.people", "sellers:9", {"mood": 7}, False)], "a song")
+    far = place[rows] + np.array([[1, 1], [9, 9], [np.nan, 0], [0, 0.5], [1.5, 1], [1, 1]])
+    contexts = np.array([fresh, fresh, fresh, 0, fresh + 9, fresh])
+    paid = {"stall": number % 3, "coins": number % 4}
+    kernel.step(
+        1.0,
+        [
+            act(2, "Pay", paid, submitter="ann"),
+            [
+                intent("sellers:7", 1, "Walk", {"to": [4.0, 4.0]}, context_seq=fresh),
+                intent("sellers:8", 1, "Sing", {"loud": True}, context_seq=fresh),
+            ],
+            act(2, "Walk", {"to": far}, agents=rows, context_seq=contexts),
+            act(2, "Pay", {"stall": paid["stall"] + 1, "coins": paid["coins"]}),
+        ],
+    )
+    kernel.change_agent("sellers:4", "resumed")
+    loud = {"loud": number > 5}
+    for tick in (3, 4):
+        kernel.step(1.0, [act(tick, "Sing", loud), act(1, "Settle", settled)])
+    kernel.step(1.0, [act(5, "Trip", {"stone": number % 3}), act(5, "Sing", loud, submitter="bob")])
+    kernel.step(1.0, [act(6, "Pay", {"stall": number % 8, "coins": np.ones(12, np.int8)})])
+    again = Kernel(Square(), config, sink=sink.append, history=tuple(sink))
+    moved = {"stall": np.array([8, 8, 8])}
+    again.step(1.0, [act(7, "Settle", moved, agents=number[:3])])
+    return again
+
+
 WORLDS: dict[str, Callable[[list[bytes]], Kernel]] = {
     "town": town,
     "post": post,
     "errands": errands,
     "fork": fork,
+    "square": square,
 }
 
 
