@@ -11,6 +11,7 @@ from placet.schemas.effect import EffectKey
 from placet.schemas.errors import LogFormatError
 from placet.schemas.event import Event
 from placet.schemas.log import record as log_record
+from placet.schemas.log.column_records import ColumnChange, ColumnWrite
 from placet.schemas.log.record import (
     GENESIS,
     TYPES_WITH_CHANGES,
@@ -19,9 +20,11 @@ from placet.schemas.log.record import (
     Changes,
     Checkpoint,
     CollectionChange,
+    Columns,
     EntityChange,
     Record,
     Refused,
+    TableMade,
     Tick,
     decode_record,
     encode_record,
@@ -87,7 +90,7 @@ def test_a_record_round_trips_and_has_a_json_form(record: Record):
 
 @pytest.mark.parametrize("kind", get_args(Record), ids=lambda kind: kind.__name__)
 def test_every_record_with_changes_is_of_a_type_with_changes(kind: type[Record]):
-    has_changes = Changes in get_type_hints(kind).values()
+    has_changes = Changes in get_type_hints(kind).values() or kind is Columns
     assert (log_record._TYPES[kind] in TYPES_WITH_CHANGES) == has_changes
 
 
@@ -105,6 +108,40 @@ def test_the_json_of_a_batch_has_its_submitted_intents():
     }  # fmt: skip
     assert shown["changes"][1]["fields"] is None
     assert record_as_dict(Checkpoint(**HEAD, state_digest=b"\xab"))["state_digest"] == "ab"
+
+
+COLUMNS = Columns(
+    **HEAD, group_seq=6, tick=1, group=2, number=4, submitter="ann", req_id="walk:1", fingerprint=5,
+    kind="Walk", version="1", population="birds", agents=b"", contexts=6,
+    payload=[("to", "<f4", [2], bytes(24))], codes=b"\x00\x10\x02",
+    reasons=[(16, "flock.too_far", "at most 1")], winners=b"",
+    changes=[ColumnChange("flock.birds", "position", "put", b"", "to", "<f4", b"")],
+)  # fmt: skip
+TABLE = TableMade(
+    **HEAD, table="flock.birds", stem="birds", count=3,
+    fields=[("position", "f4", [2], 0, None, 9.5)], columns=[("position", bytes(24))],
+    members=("ann", None, {"Walk": (500, 2)}, 9), changes=CHANGES,
+    written=[ColumnWrite("flock.birds", "position", b"", bytes(24))],
+)  # fmt: skip
+
+
+def test_the_json_of_tables_and_column_batches_leaves_their_arrays_out():
+    shown = record_as_dict(COLUMNS)
+    assert (shown["rows"], shown["refused"], shown["refusals"]) == (3, 2, ["flock.too_far"])
+    assert (shown["batch_id"], shown["changes"]) == ("b4", ["flock.birds/position"])
+    replace = msgspec.structs.replace
+    assert record_as_dict(replace(COLUMNS, agents=bytes(8), codes=b""))["rows"] == 2
+    assert record_as_dict(replace(COLUMNS, codes=b""))["rows"] == 3
+    assert record_as_dict(replace(COLUMNS, codes=b"", payload=[]))["rows"] is None
+    table = record_as_dict(TABLE)
+    assert table["fields"] == {"position": ["f4", [2]]}
+    assert (table["columns"], table["written"]) == (["position"], ["flock.birds/position"])
+    assert table["members"]["quotas"] == {"Walk": [500, 2]}
+    assert [change["entity"] for change in table["changes"]] == [
+        change["entity"] for change in record_as_dict(ADMITTED)["changes"]
+    ]
+    assert record_as_dict(replace(TABLE, members=None))["members"] is None
+    assert json.loads(json.dumps([shown, table])) == [shown, table]
 
 
 def test_the_json_of_a_batch_omits_missing_time_limits():

@@ -36,6 +36,7 @@ from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
+    Columns,
     Configured,
     Header,
     Record,
@@ -45,6 +46,7 @@ from placet.schemas.log.record import (
     Scheduled,
     Settled,
     SingleBlock,
+    TableMade,
     Tick,
     group_of,
     record_as_dict,
@@ -60,7 +62,7 @@ _NAMES: Final = {
     (False, True): "second",
     (False, False): "neither",
 }
-_MAKES_CHANGES = (Header, Registered, AgentChanged, Tick, Settled)
+_MAKES_CHANGES = (Header, Registered, AgentChanged, Tick, Settled, TableMade)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +226,8 @@ def _without_number(record: Record) -> Record:
         return msgspec.structs.replace(record, prev=b"", batch_id="")
     if isinstance(record, SingleBlock):
         return msgspec.structs.replace(record, prev=b"", numbers=[])
+    if isinstance(record, Columns):
+        return msgspec.structs.replace(record, prev=b"", number=0)
     return record
 
 
@@ -306,10 +310,11 @@ def _rule(part: DivergentField, record: Record, past: Verifier) -> str:
     registry = past.registry
     if registry is None:
         return ""
-    if isinstance(record, Admitted | Refused | Scheduled):
+    if isinstance(record, Admitted | Refused | Scheduled | Columns):
         if part.index is None:  # what went into the record differs already
             return ""
-        return name_of_rule(part, record, registry, recorded_batch(record))
+        batch = None if isinstance(record, Columns) else recorded_batch(record)
+        return name_of_rule(part, record, registry, batch)
     return name_of_rule(part, record, registry, None) if isinstance(record, _MAKES_CHANGES) else ""
 
 

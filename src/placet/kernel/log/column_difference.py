@@ -29,7 +29,8 @@ class RowDifference(NamedTuple):
         name: Name of the differing value, for people.
         recorded: The value in the first record.
         decided: The value in the second.
-        row: The first row that has another value; None if the difference is of no row.
+        row: The first row that was decided otherwise; None if what went into the records differs,
+            or no row does.
     """
 
     name: str
@@ -164,12 +165,12 @@ def _of_inputs(first: _Rows, second: _Rows) -> RowDifference | None:
         row = _place(values, other[name])
         if row is not None:
             what = f"the payload's {name} of {first.name_of(row)}"
-            return RowDifference(what, json_of(values[row]), json_of(other[name][row]), row)
+            return RowDifference(what, json_of(values[row]), json_of(other[name][row]))
     then, now = first.contexts(), second.contexts()
     row = _place(then, now)
     if row is not None:
         what = f"the context_seq of {first.name_of(row)}"
-        return RowDifference(what, int(then[row]), int(now[row]), row)
+        return RowDifference(what, int(then[row]), int(now[row]))
     return None
 
 

@@ -23,6 +23,7 @@ from placet.schemas.log.changes import EntityChange as EntityChange  # noqa: PLC
 from placet.schemas.log.changes import RecordHead
 from placet.schemas.log.column_records import Columns as Columns  # noqa: PLC0414
 from placet.schemas.log.column_records import TableMade as TableMade  # noqa: PLC0414
+from placet.schemas.log.column_records import columns_as_dict, table_as_dict
 from placet.schemas.log.intents import checked_intents
 from placet.schemas.log.operator_records import ForkAdopted as ForkAdopted  # noqa: PLC0414
 from placet.schemas.log.operator_records import Patched as Patched  # noqa: PLC0414
@@ -593,6 +594,8 @@ def intents_of(record: Admitted | Refused | Scheduled) -> list[dict[str, Json]]:
 
 def record_as_dict(record: Record) -> dict[str, Json]:
     """Return the fields of a record as plain JSON, without `prev`, `seq` and `now_ns`."""
+    if isinstance(record, Columns):
+        return columns_as_dict(record)
     fields = {name: msgspec.to_builtins(getattr(record, name)) for name in record.__struct_fields__}
     for name in ("prev", "seq", "now_ns"):
         del fields[name]
@@ -601,8 +604,8 @@ def record_as_dict(record: Record) -> dict[str, Json]:
             del fields[name]
         fields["intents"] = intents_of(record)
         fields["fingerprint"] = f"{record.fingerprint:016x}"
-    if isinstance(record, Columns):
-        return _columns_as_dict(record)
+    if isinstance(record, TableMade):
+        fields = table_as_dict(record)
     if isinstance(record, Checkpoint):
         fields["state_digest"] = record.state_digest.hex()
     if "changes" in fields:
@@ -611,25 +614,6 @@ def record_as_dict(record: Record) -> dict[str, Json]:
         names = AgentChange.__struct_fields__
         fields["agents"] = [dict(zip(names, one, strict=True)) for one in fields["agents"]]
     return fields
-
-
-def _columns_as_dict(record: Columns) -> dict[str, Json]:
-    """Return the summary of a column batch; its arrays stay in the log."""
-    refused = [code for code in record.codes if code]
-    return {
-        "batch_id": f"b{record.number}",
-        "submitter": record.submitter,
-        "req_id": record.req_id,
-        "kind": record.kind,
-        "population": record.population,
-        "rows": None if not record.agents else len(record.agents) // 4,
-        "refused": len(refused),
-        "refusals": [name for _, name, _ in record.reasons],
-        "changes": [f"{change.table}/{change.field}" for change in record.changes],
-        "fingerprint": f"{record.fingerprint:016x}",
-        "tick": record.tick,
-        "group": record.group,
-    }
 
 
 def _changes_as_list(changes: Changes) -> list[dict[str, Json]]:
