@@ -440,18 +440,18 @@ def test_missing_pyarrow_names_the_extra(town_log, tmp_path, monkeypatch):
 
 def test_memory_of_an_export_does_not_grow_with_the_log(tmp_path):
     """Rows in memory are bounded by a batch of each table, counted rather than measured."""
-    from placet.tables import arrow, plan
+    from placet.tables import batch_builder, plan
 
     largest = []
-    whole = arrow.BatchBuilder.take
+    whole = batch_builder.BatchBuilder.take
 
-    class Watched(arrow.BatchBuilder):
+    class Watched(batch_builder.BatchBuilder):
         def take(self):
             largest.append(len(self._cells))
             return whole(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrow, "BATCH_ROWS", 50)
+        patch.setattr(batch_builder, "BATCH_ROWS", 50)
         patch.setattr(plan, "BatchBuilder", Watched)
         run_town(tmp_path / "town.db", ticks=6)
         report = exported(tmp_path / "town.db", tmp_path / "out")

@@ -1,8 +1,4 @@
-"""Arrow schemas and record batches of the tables; pyarrow is imported here alone.
-
-Rows come in as Python values and leave in batches of a few thousand, so memory is bounded by the
-batch and not by the log.
-"""
+"""Arrow schemas and columns of the tables; pyarrow is imported here alone."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -16,12 +12,11 @@ from placet.schemas.documents import parse_json
 from placet.schemas.errors import PlacetError, StoreError
 from placet.tables.column_types import JSON
 from placet.tables.definitions import Column
-from placet.tables.rows import JsonCell, Row
+from placet.tables.row import JsonCell
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BATCH_ROWS: Final = 8_192
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 _LIST: Final = "list<"
 _INTEGER_BITS_MAX: Final = 14_284
@@ -159,62 +154,6 @@ class TableSchema:
 def _notes(column: Column) -> dict[str, str]:
     notes = {"doc": column.doc, "unit": column.unit}
     return {name: text for name, text in notes.items() if text}
-
-
-class BatchBuilder:
-    """Collects rows, and returns them as Arrow record batches.
-
-    Args:
-        schema: The columns.
-    """
-
-    def __init__(self, schema: TableSchema) -> None:
-        self.schema = schema
-        self._arrow = schema.arrow()
-        self._cells: list[tuple[Json, ...]] = []
-        self._open: dict[tuple[str, str], tuple[list[int], list[Json]]] = {
-            key: ([], []) for key in schema.open_columns
-        }
-
-    @property
-    def is_full(self) -> bool:
-        """Return whether `take` should be called before another row is added."""
-        return len(self._cells) >= BATCH_ROWS
-
-    def add(self, row: Row) -> None:
-        """Add a row."""
-        cells, prefix, open_cells = row
-        if open_cells:
-            place = len(self._cells)
-            columns = self._open
-            for name, value in open_cells.items():
-                places, values = columns[prefix, name]
-                places.append(place)
-                values.append(value)
-        self._cells.append(cells)
-
-    @property
-    def has_rows(self) -> bool:
-        """Return whether rows were added since the last `take`."""
-        return bool(self._cells)
-
-    def take(self) -> "pa.RecordBatch":
-        """Return the rows added since the last call, at least one."""
-        count = len(self._cells)
-        columns: list[list[Json]] = [list(cells) for cells in zip(*self._cells, strict=True)]
-        for places, values in self._open.values():
-            column: list[Json] = [None] * count
-            for place, value in zip(places, values, strict=True):
-                column[place] = value
-            places.clear()
-            values.clear()
-            columns.append(column)
-        self._cells = []
-        arrays = [
-            arrow_array(column, described.type)
-            for column, described in zip(columns, self.schema.all_columns, strict=True)
-        ]
-        return pyarrow().record_batch(arrays, schema=self._arrow)
 
 
 def canonical_rows(rows: Iterable[Mapping[str, Json]], json_columns: frozenset[str]) -> bytes:

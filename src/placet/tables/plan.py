@@ -20,10 +20,12 @@ from placet.schemas.errors import PlacetError
 from placet.schemas.log.intents import decode_intents
 from placet.schemas.log.record import Admitted, Header, Record, Refused, RulesChanged
 from placet.schemas.name_suggestions import nearest
-from placet.tables.arrow import BatchBuilder, TableSchema
+from placet.tables.arrow import TableSchema
+from placet.tables.batch_builder import BatchBuilder
 from placet.tables.column_types import ColumnType
 from placet.tables.definitions import DEFINITIONS, Column
-from placet.tables.rows import ROW_MAKERS, Row
+from placet.tables.row import Row
+from placet.tables.rows import ROW_MAKERS
 from placet.tables.walk import Walk
 
 if TYPE_CHECKING:

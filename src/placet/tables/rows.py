@@ -25,18 +25,11 @@ from placet.schemas.log.record import (
     Tick,
     agents_of,
 )
+from placet.tables.row import JsonCell, Row
 from placet.tables.walk import Walk
 
 PROPOSE: Final = "session.propose"
 """Kind of the effect that calls a proposer (the domain `session`)."""
-
-
-class Row(NamedTuple):
-    """One row: its fixed cells, and the open cells of the kind `prefix`."""
-
-    cells: tuple[Json, ...]
-    prefix: str = ""
-    open_cells: Mapping[str, Json] = {}
 
 
 class RowMaker(Protocol):
@@ -323,12 +316,6 @@ class TickRows(_RowsOfRecords):
         if isinstance(record, Tick):
             yield Row((record.seq, self.walk.tick + 1, record.now_ns, *counts))
             self._counts = [0] * 5
-
-
-class JsonCell(NamedTuple):
-    """A value that its column holds as canonical JSON text; None inside it is JSON's null."""
-
-    value: Json
 
 
 ROW_MAKERS: Final[Mapping[str, Callable[[Walk, int | None], RowMaker]]] = {

@@ -11,7 +11,7 @@ from placet.tables.arrow import canonical_rows, pyarrow
 from placet.tables.column_types import JSON
 from placet.tables.definitions import DEFINITIONS
 from placet.tables.plan import TablePlan
-from placet.tables.rows import JsonCell
+from placet.tables.row import JsonCell
 
 if TYPE_CHECKING:
     import pandas
