@@ -27,6 +27,7 @@ from placet.tables.definitions import DEFINITIONS
 from placet.tables.export import export
 from placet.tables.files import ExportError
 from placet.tables.plan import TableOptions
+from placet.tables.row import Row
 from placet.tables.table import ArrowTable
 from tests.lab.logs import run_town
 
@@ -74,6 +75,7 @@ def test_planted_fault_in_one_cell_changes_the_digest_of_its_table(town_log, tmp
 
     def faulty(self, record):
         for row in whole(self, record):
+            assert isinstance(row, Row), "a town has no column batches"
             seen.append(row)
             last = row.cells[-1] + (len(seen) == 50)
             yield row._replace(cells=(*row.cells[:-1], last))

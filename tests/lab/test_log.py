@@ -130,7 +130,7 @@ def test_reprs_and_html_name_the_contents(town_log):
     log = placet.Log(town_log)
     tables = log.tables("intents", "ticks")
     assert repr(log).endswith(f"{len(log)} records>")
-    assert repr(tables["ticks"]) == "<Table ticks: 12 rows, 8 columns>"
+    assert repr(tables["ticks"]) == "<ArrowTable ticks: 12 rows, 8 columns>"
     assert repr(tables).startswith("<Tables: intents ")
     for shown in (log, log.at(), tables, tables["ticks"], log.intents, log.refusals):
         html = shown._repr_html_()

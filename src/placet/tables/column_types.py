@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import chain
 from operator import or_
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from placet.schemas.codec import Json
+
+if TYPE_CHECKING:
+    from placet.kernel.arrays.words import Array
 
 _BOOL: Final = 1
 _INT: Final = 2
@@ -43,6 +46,8 @@ _SEQUENCES: Final = frozenset({list, tuple})
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 _EXACT_MAX: Final = 2**53
+_VECTORS: Final = 2
+"""Dimensions of an array whose rows are lists of numbers."""
 
 JSON: Final = "json"
 """The type of a column of canonical JSON text."""
@@ -89,6 +94,16 @@ class ColumnType:
             for value in values:
                 self.add(value)
 
+    def add_array(self, values: "Array") -> None:
+        """Join the types of an array's rows, `(rows, *shape)`: those of its JSON values."""
+        if not len(values):
+            return
+        bits = _bits_of_array(values)
+        if values.ndim == 1:
+            self._scalars |= bits
+        else:
+            self._items = (self._items or 0) | (bits if values.ndim == _VECTORS else _OTHER)
+
     def add_schema(self, schema: Mapping[str, Json], root: Mapping[str, Json]) -> None:
         """Join the type that a JSON Schema describes; a part that it leaves open adds nothing.
 
@@ -128,6 +143,15 @@ class ColumnType:
         self._scalars |= int(scalars)
         if items:
             self._items = (self._items or 0) | int(items)
+
+
+def _bits_of_array(values: "Array") -> int:
+    kind = values.dtype.kind
+    if kind in "bf":
+        return _BOOL if kind == "b" else _FLOAT
+    if int(values.min()) >= -_EXACT_MAX and int(values.max()) <= _EXACT_MAX:
+        return _INT
+    return _bits_of_all(values.reshape(-1).tolist())
 
 
 def _bits_of_all(values: Sequence[Json]) -> int:

@@ -53,7 +53,11 @@ _INTENT: Final = (
     Column("kind", "string", "Kind of the intent."),
     Column("req_id", "string", "Id of the request, unique for the agent."),
     Column("priority", "int64", "Priority; a higher one is decided first."),
-    Column("batch", "string", "Name of the batch: all its intents were admitted or refused."),
+    Column(
+        "batch",
+        "string",
+        "Name of the batch: all its intents were admitted or refused, but for a column batch.",
+    ),
     Column("context_seq", "int64", "Seq that the agent had seen."),
 )
 
@@ -80,7 +84,12 @@ CHANGES: Final = TableDefinition(
     "A field that a record changed.",
     (
         *_POSITION,
-        Column("by", "string", "Agent that made the change; `system` or `operator` for others."),
+        Column(
+            "by",
+            "string",
+            "Agent that made the change; `system` or `operator` for others; null if several "
+            "agents of a column batch made it.",
+        ),
         *_ENTITY,
         Column("field", "string", "Field."),
         Column("old", "json", "Value before; null if there was none."),

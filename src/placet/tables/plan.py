@@ -18,14 +18,14 @@ from placet.plugins.domains import DomainNotFound, DomainNotRemade, remake
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.log.intents import decode_intents
-from placet.schemas.log.record import Admitted, Header, Record, Refused, RulesChanged
+from placet.schemas.log.record import Admitted, Columns, Header, Record, Refused, RulesChanged
 from placet.schemas.name_suggestions import nearest
 from placet.tables.arrow import TableSchema
 from placet.tables.batch_builder import BatchBuilder
 from placet.tables.column_types import ColumnType
 from placet.tables.definitions import DEFINITIONS, Column
 from placet.tables.row import Row
-from placet.tables.rows import ROW_MAKERS
+from placet.tables.rows import ROW_MAKERS, Made
 from placet.tables.walk import Walk
 
 if TYPE_CHECKING:
@@ -112,6 +112,15 @@ class TablePlan:
 
     def rows(self) -> Iterator[tuple[str, Row]]:
         """Yield `(table, row)` of every table, in one pass over the log."""
+        for name, made in self._made():
+            if isinstance(made, Row):
+                yield name, made
+            else:
+                for row in made.rows():
+                    yield name, row
+
+    def _made(self) -> Iterator[tuple[str, Made]]:
+        """Yield the rows of every table, those of a column batch as one block of arrays."""
         makers = [(name, ROW_MAKERS[name](self._walk, self._options.every)) for name in self._names]
         for record in self._records(self.passes - 1):
             for name, maker in makers:
@@ -124,11 +133,17 @@ class TablePlan:
     def batches(self) -> "Iterator[tuple[str, pa.RecordBatch]]":
         """Yield the rows of every table in Arrow batches, `(table, batch)`, in one pass."""
         builders = {name: BatchBuilder(schema) for name, schema in self.schemas.items()}
-        for name, row in self.rows():
+        for name, made in self._made():
             builder = builders[name]
-            builder.add(row)
-            if builder.is_full:
-                yield name, builder.take()
+            if isinstance(made, Row):
+                builder.add(made)
+                if builder.is_full:
+                    yield name, builder.take()
+                continue
+            for block in made.parts():
+                builder.add_block(block)
+                if builder.is_full:
+                    yield name, builder.take()
         for name, builder in builders.items():
             if builder.has_rows:
                 yield name, builder.take()
@@ -152,6 +167,10 @@ class TablePlan:
                     if not selected or kind in selected:
                         for field, value in payload.items():
                             kinds[kind, field].add(value)
+            elif isinstance(record, Columns) and (not selected or record.kind in selected):
+                assert self._walk.folded is not None, "a population was made before"
+                for field, values in self._walk.folded.read(record).payload.items():
+                    kinds[record.kind, field].add_array(values)
         if self._walk.header is not None:
             self._add_schemas(self._walk.header)
 

@@ -2,19 +2,22 @@
 
 A maker gets every record of the walk once, before the walk folds its changes, and yields rows. A
 row is its fixed cells and, where the table has columns of kinds, a kind and the open cells:
-`("Move", {"to": [1, 0]})` fills the column `Move.to`.
+`("Move", {"to": [1, 0]})` fills the column `Move.to`. The rows of a column batch are one
+`RowBlock`, whose cells are arrays.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from placet.history.timeline.fold import changed_in
+from placet.schemas.batch import sequence_form
 from placet.schemas.codec import Json
 from placet.schemas.log.intents import decode_intents
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
+    Columns,
     EffectChanged,
     EntityChange,
     Record,
@@ -22,23 +25,33 @@ from placet.schemas.log.record import (
     Registered,
     Settled,
     SettlementFailed,
+    TableMade,
     Tick,
     agents_of,
 )
 from placet.tables.row import JsonCell, Row
 from placet.tables.walk import Walk
 
+if TYPE_CHECKING:
+    from placet.kernel.columns.recorded import RecordedColumns
+    from placet.schemas.log.column_records import ColumnWrite
+    from placet.tables.row_block import RowBlock
+
 PROPOSE: Final = "session.propose"
 """Kind of the effect that calls a proposer (the domain `session`)."""
+
+
+Made: TypeAlias = "Row | RowBlock"
+"""A row, or rows as arrays."""
 
 
 class RowMaker(Protocol):
     """Makes the rows of one table."""
 
-    def rows(self, record: Record) -> Iterator[Row]:
+    def rows(self, record: Record) -> Iterator[Made]:
         """Yield the rows of one record."""
 
-    def last_rows(self) -> Iterator[Row]:
+    def last_rows(self) -> Iterator[Made]:
         """Yield the rows that are known only at the end of the walk."""
 
 
@@ -47,19 +60,31 @@ class _RowsOfRecords:
         self.walk = walk
         self.every = every
 
-    def last_rows(self) -> Iterator[Row]:
+    def last_rows(self) -> Iterator[Made]:
         """Yield no row: each row belongs to a record."""
         yield from ()
 
     def _place(self, record: Record) -> tuple[int, int, int]:
         return record.seq, self.walk.tick, record.now_ns
 
+    def _selected_columns(self, record: Record) -> "RecordedColumns | None":
+        """Return the arrays of a column batch in the selection; None of any other record."""
+        if not isinstance(record, Columns) or not self.walk.is_selected:
+            return None
+        assert self.walk.folded is not None, "a population was made before"
+        return self.walk.folded.read(record) if self.walk.includes(record.seq) else None
+
 
 class IntentRows(_RowsOfRecords):
     """The rows of the table `intents`."""
 
-    def rows(self, record: Record) -> Iterator[Row]:
+    def rows(self, record: Record) -> Iterator[Made]:
         """Yield a row for each intent of an admitted batch, in order of execution."""
+        columns = self._selected_columns(record)
+        if columns is not None and not self.walk.selection.refused:
+            from placet.tables.column_rows import intents_block  # noqa: PLC0415  # numpy
+
+            yield intents_block(columns, self._place(record), self.walk.selection)
         if not isinstance(record, Admitted) or not self.walk.is_selected:
             return
         selection, tick = self.walk.selection, self.walk.tick
@@ -80,8 +105,13 @@ class IntentRows(_RowsOfRecords):
 class RefusalRows(_RowsOfRecords):
     """The rows of the table `refusals`."""
 
-    def rows(self, record: Record) -> Iterator[Row]:
-        """Yield a row for each refusal of each intent of a refused batch."""
+    def rows(self, record: Record) -> Iterator[Made]:
+        """Yield a row for each refusal of each intent of a refused batch, or of a refused row."""
+        columns = self._selected_columns(record)
+        if columns is not None:
+            from placet.tables.column_rows import refusals_block  # noqa: PLC0415  # numpy
+
+            yield refusals_block(columns, self._place(record), self.walk.selection)
         if not isinstance(record, Refused) or not self.walk.is_selected:
             return
         place = self._place(record)
@@ -114,13 +144,32 @@ def refused_intents(
 class ChangeRows(_RowsOfRecords):
     """The rows of the table `changes`, one for each changed field."""
 
-    def rows(self, record: Record) -> Iterator[Row]:
+    def rows(self, record: Record) -> Iterator[Made]:
         """Yield a row for each field that a record changed."""
+        yield from self._blocks(record)
         for change in _selected_changes(self.walk, record):
             head = (change.seq, self.walk.tick, record.now_ns, change.by)
             before = self.walk.fields_before(change)
             for field, old, new in _changed_fields(before, change):
                 yield Row((*head, change.collection, change.entity, field, old, new))
+
+    def _blocks(self, record: Record) -> "Iterator[RowBlock]":
+        """Yield the changes of whole columns: of a column batch, of a new table, and by hooks."""
+        walk, place = self.walk, self._place(record)
+        columns = self._selected_columns(record)
+        written = columns_written(record)
+        is_new = isinstance(record, TableMade)
+        if columns is None and not written and not is_new:
+            return
+        from placet.tables import column_rows  # noqa: PLC0415  # numpy is an extra
+
+        if columns is not None and walk.folded is not None and not walk.selection.refused:
+            yield from column_rows.changes_blocks(columns, place, walk.folded, walk.selection)
+        is_chosen = walk.is_selected and walk.includes(record.seq) and not walk.selection.agents
+        if is_chosen and isinstance(record, TableMade):
+            yield from column_rows.made_blocks(record, place)
+        elif is_chosen and walk.folded is not None:
+            yield from column_rows.written_blocks(written, place, walk.folded)
 
 
 class EntityRows(_RowsOfRecords):
@@ -130,7 +179,7 @@ class EntityRows(_RowsOfRecords):
         super().__init__(walk, every)
         self._latest: Record | None = None
 
-    def rows(self, record: Record) -> Iterator[Row]:
+    def rows(self, record: Record) -> Iterator[Made]:
         """Yield the state before a record that follows the end of a k-th tick."""
         # The walk folds a tick after its makers saw it, so its rows come with the next record.
         if self.is_due():
@@ -142,16 +191,23 @@ class EntityRows(_RowsOfRecords):
         is_tick = isinstance(self._latest, Tick)
         return is_tick and self.every is not None and self.walk.tick % self.every == 0
 
-    def last_rows(self) -> Iterator[Row]:
+    def last_rows(self) -> Iterator[Made]:
         """Yield the state at the end: of the last tick, or without `every` of the range."""
         if self.every is None or self.is_due():
             yield from self._state()
 
-    def _state(self) -> Iterator[Row]:
+    def _state(self) -> Iterator[Made]:
         if self._latest is None:  # no record lies in the range
             return
-        place = self._place(self._latest)
-        for collection, rows in sorted(self.walk.fold.items()):
+        place, fold = self._place(self._latest), self.walk.fold
+        tables = {} if self.walk.folded is None else self.walk.folded.tables
+        for collection in sorted({*fold, *tables}):
+            if collection in tables:
+                from placet.tables.column_rows import state_blocks  # noqa: PLC0415  # numpy
+
+                yield from state_blocks(tables, place, collection)
+                continue
+            rows = fold[collection]
             for entity, fields in sorted(rows.items()):
                 # A copy, because the walk changes its fields after this.
                 yield Row((*place, collection, entity, JsonCell(dict(fields))))
@@ -254,12 +310,21 @@ class AgentRows(_RowsOfRecords):
 
     def __init__(self, walk: Walk, every: int | None) -> None:
         super().__init__(walk, every)
-        self._rows: list[list[Json]] = []
+        self._rows: list[list[Json] | TableMade] = []
+        self._places: dict[str, tuple[int, int, int]] = {}
+        self._suspended: dict[str, set[int]] = {}
         self._present: dict[str, list[Json]] = {}
 
     def rows(self, record: Record) -> Iterator[Row]:
         """Note a registration, or a change of an agent; yield no row."""
-        if isinstance(record, Registered):
+        if isinstance(record, TableMade):
+            self._places[record.stem] = self._place(record)
+            self._suspended[record.stem] = set()
+            if self.walk.is_selected and record.members is not None:
+                self._rows.append(record)
+        elif isinstance(record, AgentChanged) and self._is_member(record.agent_id):
+            self._change_member(record)
+        elif isinstance(record, Registered):
             allowed = (record.permissions, record.priority_max, JsonCell(record.attributes))
             self._add(record, record.agent_id, record.owner, *allowed)
         elif isinstance(record, AgentChanged) and record.agent_id in self._present:
@@ -272,6 +337,15 @@ class AgentRows(_RowsOfRecords):
                 elif name in self._present:
                     self._present.pop(name)[9] = record.seq
         yield from ()
+
+    def _is_member(self, agent_id: str) -> bool:
+        form = sequence_form(agent_id)
+        return form is not None and form[0] in self._suspended
+
+    def _change_member(self, record: AgentChanged) -> None:
+        stem, _, number = record.agent_id.rpartition(":")
+        change = self._suspended[stem].add if record.what == "suspended" else None
+        (change or self._suspended[stem].discard)(int(number))
 
     def _add(self, record: Record, agent_id: str, *described: Json) -> None:
         row = [*self._place(record), agent_id, *described, False, None]
@@ -289,10 +363,15 @@ class AgentRows(_RowsOfRecords):
             case what:
                 row[8] = what == "suspended"
 
-    def last_rows(self) -> Iterator[Row]:
+    def last_rows(self) -> Iterator[Made]:
         """Yield the registrations, in order."""
         for row in self._rows:
-            yield Row(tuple(row))
+            if isinstance(row, TableMade):
+                from placet.tables.column_rows import members_block  # noqa: PLC0415  # numpy
+
+                yield members_block(row, self._places[row.stem], self._suspended[row.stem])
+            else:
+                yield Row(tuple(row))
 
 
 class TickRows(_RowsOfRecords):
@@ -312,10 +391,21 @@ class TickRows(_RowsOfRecords):
         elif isinstance(record, Refused):
             counts[0] += 1
             counts[2] += len(record.contexts)
+        elif isinstance(record, Columns):
+            self._count_columns(record)
         counts[4] += len(changed_in(record))
         if isinstance(record, Tick):
             yield Row((record.seq, self.walk.tick + 1, record.now_ns, *counts))
             self._counts = [0] * 5
+
+    def _count_columns(self, record: Columns) -> None:
+        assert self.walk.folded is not None, "a population was made before"
+        columns, counts = self.walk.folded.read(record), self._counts
+        refused = len(columns.refused)
+        counts[0] += 1
+        counts[1] += len(columns) - refused
+        counts[2] += refused
+        counts[4] += sum(map(len, columns.changed_rows().values()))
 
 
 ROW_MAKERS: Final[Mapping[str, Callable[[Walk, int | None], RowMaker]]] = {
@@ -329,6 +419,14 @@ ROW_MAKERS: Final[Mapping[str, Callable[[Walk, int | None], RowMaker]]] = {
     "model_calls": ModelCallRows,
 }
 """Table -> what makes its rows."""
+
+
+def columns_written(record: Record) -> "Sequence[ColumnWrite]":
+    """Return the columns that hooks wrote in a record."""
+    if isinstance(record, TableMade):
+        return record.written
+    written: Sequence[ColumnWrite] = getattr(getattr(record, "changes", None), "columns", ())
+    return written
 
 
 def _selected_changes(walk: Walk, record: Record) -> Iterator[EntityChange]:

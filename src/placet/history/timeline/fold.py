@@ -132,6 +132,9 @@ def plain_collections(state: State) -> Collections:
 
 
 def changed_in(record: Record) -> Sequence[EntityChange]:
-    """Return the changes of entities that a record, no `SingleBlock`, contains, in order."""
-    changes: Changes | None = getattr(record, "changes", None)
-    return () if changes is None else changes.entities
+    """Return the changes of entities that a record, no `SingleBlock`, contains, in order.
+
+    A column batch has none: its changes are arrays.
+    """
+    changes: object = getattr(record, "changes", None)
+    return changes.entities if isinstance(changes, Changes) else ()

@@ -1,0 +1,147 @@
+"""Read the record of a column batch as arrays, without the world in which it was decided."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placet.kernel.arrays.row_codes import CONFLICT, OK, ROW_CODES, RowCode
+from placet.kernel.plugin.rows import RowCall, Rows64
+from placet.schemas.log.column_records import Columns
+from placet.schemas.refusal import Stage
+
+if TYPE_CHECKING:
+    from placet.kernel.arrays.words import Array
+
+Sizes: TypeAlias = Mapping[str, Mapping[str, Sequence[int]]]
+"""Table -> field -> shape of the value of one row."""
+
+_EVERY: Final = slice(None)
+
+
+class RecordedColumns:
+    """The arrays of a column batch's record, one item a row; they cannot be written.
+
+    Args:
+        record: The record.
+        members: Number of members of its population.
+
+    Attributes:
+        record: The record.
+        numbers: Number of the member of each row.
+        codes: Code of each row, u1; None: all are admitted.
+        payload: Array of each field of the payload, `(rows, *shape)`.
+        contexts: `context_seq` of all rows, or of each.
+    """
+
+    def __init__(self, record: Columns, members: int) -> None:
+        self.record = record
+        self.numbers: Rows64 = (
+            np.frombuffer(record.agents, "<u4").astype(np.int64)
+            if record.agents
+            else np.arange(members)
+        )
+        self.codes: NDArray[np.uint8] | None = (
+            np.frombuffer(record.codes, np.uint8) if record.codes else None
+        )
+        self.payload: dict[str, Array] = {
+            name: np.frombuffer(data, dtype).reshape(len(self.numbers), *shape)
+            for name, dtype, shape, data in record.payload
+        }
+        contexts = record.contexts
+        self.contexts: int | NDArray[np.int64] = (
+            contexts if isinstance(contexts, int) else np.frombuffer(contexts, "<i8")
+        )
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def admitted(self) -> Any:  # noqa: ANN401  # an index of numpy: a slice or places
+        """The places of the admitted rows, as an index of the arrays: a slice of all, or numbers.
+
+        A slice makes views in place of copies.
+        """
+        return _EVERY if self.codes is None else np.flatnonzero(self.codes == OK)
+
+    @property
+    def refused(self) -> Rows64:
+        """The places of the refused rows."""
+        return np.zeros(0, np.int64) if self.codes is None else np.flatnonzero(self.codes != OK)
+
+    @property
+    def winners(self) -> NDArray[np.int32]:
+        """Number of the member that won the claim of each row; -1 where no claim was lost."""
+        winners = np.full(len(self), -1, np.int32)
+        if self.codes is not None and self.record.winners:
+            winners[self.codes == CONFLICT] = np.frombuffer(self.record.winners, "<i4")
+        return winners
+
+    def refusal_of(self, code: int) -> RowCode:
+        """Return the refusal that a code other than 0 stands for in this record.
+
+        Raises:
+            KeyError: No gate writes the code.
+        """
+        for known, name, message in self.record.reasons:
+            if known == code:
+                return RowCode(Stage.DOMAIN, name, message)
+        return ROW_CODES[code]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of rows of each code, `admitted` first."""
+        if self.codes is None:
+            return {"admitted": len(self)}
+        counts = np.bincount(self.codes)
+        return {
+            "admitted" if code == OK else self.refusal_of(code).code: int(counts[code])
+            for code in np.flatnonzero(counts).tolist()
+        }
+
+    def calls(self, sizes: Sizes) -> list[RowCall]:
+        """Return the changes, with an item for each admitted row.
+
+        Args:
+            sizes: Shapes of the fields of the changed tables.
+        """
+        admitted = self.admitted
+        calls = []
+        for change in self.record.changes:
+            at: Rows64 = (
+                np.frombuffer(change.at, "<i4").astype(np.int64)
+                if change.at
+                else self.numbers[admitted]
+            )
+            if change.column:
+                values = self.payload[change.column][admitted]
+            else:
+                shape = (len(at), *sizes[change.table][change.field])
+                values = np.frombuffer(change.data, change.dtype).reshape(shape)
+            calls.append(RowCall(change.table, change.field, change.op, at, values))
+        return calls
+
+    def changed_rows(self) -> dict[str, Rows64]:
+        """Return the numbers of the rows that the batch changed, rising, of each changed table."""
+        targets: dict[str, dict[bytes, Rows64]] = {}
+        for change in self.record.changes:
+            at = np.frombuffer(change.at, "<i4") if change.at else self.numbers[self.admitted]
+            # Equal keys, which rules of several fields have, are taken once.
+            targets.setdefault(change.table, {})[change.at] = at.astype(np.int64)
+        return {table: distinct_rows(list(each.values()))[0] for table, each in targets.items()}
+
+
+def distinct_rows(targets: Sequence[Rows64]) -> tuple[Rows64, list[Rows64]]:
+    """Return the numbers in some arrays, rising, and for each array the places of its numbers.
+
+    Args:
+        targets: Numbers of rows; -1, which is no row, has place -1.
+    """
+    first = targets[0]
+    if len(targets) == 1 and bool((first[1:] > first[:-1]).all()) and first[:1].tolist() != [-1]:
+        return first, [np.arange(len(first))]
+    rows, places = np.unique(np.concatenate(targets), return_inverse=True)
+    if rows[:1].tolist() == [-1]:
+        rows, places = rows[1:], places - 1
+    ends = np.cumsum([len(target) for target in targets])[:-1]
+    return rows, np.split(places, ends)

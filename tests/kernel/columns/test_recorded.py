@@ -1,0 +1,109 @@
+"""A record of a column batch read as arrays equals the verdict on the batch."""
+
+import numpy as np
+import pytest
+
+from placet.kernel import ColumnBatch, KernelConfig, RecordList
+from placet.kernel.columns.recorded import RecordedColumns, distinct_rows
+from placet.schemas.log.record import Columns, decode_record
+from placet.schemas.refusal import Stage
+from tests.kernel.columns.lab import KINDS, Lab, lab_kernel, payload_of
+
+N, CELLS = 9, 12
+
+
+def decided(kind, agents=None, seed=1, context=None):
+    """Return the record of a batch and its verdict."""
+    log, rng = RecordList(), np.random.default_rng(seed)
+    kernel = lab_kernel(N, CELLS, KernelConfig(seed=seed), sink=log)
+    birds = kernel.register_population(
+        "birds", N, table="lab.agents", position=np.full((N, 2), 500.0), cell=np.arange(N)
+    )
+    who = np.arange(N) if agents is None else np.array(agents)
+    payload = payload_of(rng, kind, who, N, CELLS, birds["position"])
+    batch = ColumnBatch(kind, "birds", payload, "r:1", agents=agents, context_seq=context)
+    (verdict,) = kernel.step(1.0, [batch])
+    record = next(
+        record for data in reversed(log) if isinstance(record := decode_record(data), Columns)
+    )
+    return kernel, RecordedColumns(record, N), verdict, payload
+
+
+@pytest.mark.parametrize("agents", [None, [4, 0, 7]])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_recorded_batch_has_the_codes_of_its_verdict(kind, agents):
+    for seed in range(4):
+        _, columns, verdict, payload = decided(kind, agents, seed)
+        numbers = list(range(N)) if agents is None else agents
+        assert columns.numbers.tolist() == numbers
+        assert len(columns) == len(numbers)
+        assert columns.counts() == verdict.counts()
+        assert columns.numbers[columns.admitted].tolist() == [
+            number for number, code in zip(numbers, verdict.codes, strict=True) if not code
+        ]
+        assert columns.refused.tolist() == np.flatnonzero(verdict.codes).tolist()
+        assert columns.winners.tolist() == verdict.winners.tolist()
+        for name, values in payload.items():
+            assert np.array_equal(columns.payload[name], values, equal_nan=True)
+        for code in set(verdict.codes.tolist()) - {0}:
+            assert columns.refusal_of(code).code == verdict.code_of(code)
+
+
+def test_changed_rows_are_those_that_differ():
+    for kind in ("Settle", "Give", "Take", "Trade"):
+        kernel, columns, verdict, _ = decided(kind, seed=3)
+        assert verdict.admitted.any()
+        changed = columns.changed_rows()
+        for name, rows in changed.items():
+            stamped = np.flatnonzero(kernel.tree.tables[name].seqs == verdict.seq)
+            assert rows.tolist() == stamped.tolist()
+
+
+def test_contexts_are_one_or_one_a_row():
+    kernel, columns, _, _ = decided("Roll")
+    assert columns.contexts == kernel.seq - 2  # its own seq and that of the tick came after
+    contexts = np.arange(N) % 2
+    assert decided("Roll", context=contexts)[1].contexts.tolist() == contexts.tolist()
+
+
+def test_an_unknown_code_is_an_error():
+    _, columns, _, _ = decided("Fragile")
+    assert columns.refusal_of(1).stage is Stage.STRUCTURE
+    with pytest.raises(KeyError):
+        columns.refusal_of(255)
+
+
+@pytest.mark.parametrize(
+    ("targets", "rows", "places"),
+    [
+        ([[0, 3, 4]], [0, 3, 4], [[0, 1, 2]]),
+        ([[]], [], [[]]),
+        ([[4, 3]], [3, 4], [[1, 0]]),
+        ([[-1, 2]], [2], [[-1, 0]]),
+        ([[2, -1], [5, 2]], [2, 5], [[0, -1], [1, 0]]),
+        ([[-1, -1]], [], [[-1, -1]]),
+    ],
+)
+def test_distinct_rows_have_their_places(targets, rows, places):
+    found, at = distinct_rows([np.array(target, np.int64) for target in targets])
+    assert found.tolist() == rows
+    assert [each.tolist() for each in at] == places
+
+
+def test_puts_of_the_payload_and_of_other_values_are_read():
+    kernel, columns, _, payload = decided("Settle", seed=3)
+    sizes = {name: dict.fromkeys(table.fields, ()) for name, table in kernel.tree.tables.items()}
+    put = {(call.table, call.field): call for call in columns.calls(sizes)}
+    assert put["lab.agents", "cell"].values.tolist() == payload["cell"][columns.admitted].tolist()
+    assert put["lab.agents", "cell"].at.tolist() == columns.numbers[columns.admitted].tolist()
+    assert put["lab.cells", "who"].values.tolist() == [-1] * len(columns.admitted)
+
+
+def test_a_table_that_is_only_added_to_needs_no_shape_of_another():
+    _, columns, _, _ = decided("Give", seed=3)
+    sizes = {
+        "lab.agents": {name: field.sizes for name, field in Lab(N, 1).tables[0].fields.items()}
+    }
+    calls = columns.calls(sizes)
+    assert {call.op for call in calls} == {"add"}
+    assert all(call.at is not None and len(call.at) == len(call.values) for call in calls)
