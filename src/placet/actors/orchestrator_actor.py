@@ -12,8 +12,9 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
+from placet.actors.admission.column_batches import QueuedColumns, refusals_of
 from placet.actors.admission.ingress import Ingress
 from placet.actors.admission.overload import timed_out, unauthorized
 from placet.actors.admission.queue import Backpressure, BatchQueue, ControlMessage, StepMessage
@@ -55,6 +56,7 @@ class OrchestratorActor:
 
     Attributes:
         post_batch: Submits a batch (`Ingress.post_batch`).
+        post_columns: Submits a column batch (`Ingress.post_columns`).
         refuse: Returns the verdict of a refused batch, and counts it (`Ingress.refuse`).
         shed: Answers all queued messages without deciding them (`Ingress.shed`).
         stall: Fails the batches held for a step that will not come (`Ingress.stall`).
@@ -95,6 +97,7 @@ class OrchestratorActor:
         # The clients' interface of the ingress. Bound once: a method would cost a call per batch.
         is_stepped = self._advance is not None
         self.post_batch = ingress.post_for_step if is_stepped else ingress.post_batch
+        self.post_columns = ingress.post_columns
         self.refuse, self.shed = ingress.refuse, ingress.shed
         self.stall = ingress.stall
         self.barrier = Barrier(ingress)
@@ -285,7 +288,19 @@ class OrchestratorActor:
         if waiting or (self._advance is None and self._is_due(now_ns)):
             self._ingress.measure_lag()
             limits = self._limits
+            if self._ingress.has_columns:
+                waiting = self._turn_of(waiting)
             self._decide(waiting, now_ns, output, limits.group_work_max, limits.group_batches_max)
+
+    def _turn_of(self, waiting: list[QueuedBatch]) -> list[QueuedBatch]:
+        """Return the batches before the first column batch, or that batch alone; put back the rest.
+
+        So a column batch is a turn by itself, and the order of a submitter is kept.
+        """
+        run, *others = _runs_of(waiting)
+        if others:
+            self._mailbox.put_back([queued for other in others for queued in other])
+        return run
 
     def _fail_cycle(self, output: CycleOutput, error: BaseException) -> None:
         """Stop the world: a cycle failed half way, so its state differs from the log."""
@@ -352,7 +367,9 @@ class OrchestratorActor:
         now_ns = self._advance(step.dt_ns)
         self.barrier.note_step()
         submitted = self._ingress.take_submitted()
-        self._decide(self._held.take(len(self._held)), now_ns, output)
+        held = self._held.take(len(self._held))
+        for run in _runs_of(held) if self._ingress.has_columns else [held]:
+            self._decide(run, now_ns, output)
         if step.is_tick:
             self._kernel.tick(now_ns / SECOND_NS)
         return submitted
@@ -365,10 +382,16 @@ class OrchestratorActor:
         work_max: int = UNLIMITED,
         due_max: int = UNLIMITED,
     ) -> None:
-        """Decide batches as one group, with those due; put back those left when it is full."""
+        """Decide batches as one group, with those due; put back those left when it is full.
+
+        A column batch is alone in `waiting`, and is decided after those due.
+        """
         started_ns = self._clock.monotonic_ns()
         output.owed += [queued.reply for queued in waiting]
         waiting = self._still_wanted(waiting, started_ns, output)
+        columns: QueuedBatch | None = None
+        if self._ingress.has_columns and waiting and type(waiting[0].batch) is QueuedColumns:
+            columns, waiting = waiting[0], []
         batches = [queued.batch for queued in waiting]
         decision = self._kernel.decide_checked(
             batches, now_ns, release_intents=True, work_max=work_max, due_max=due_max
@@ -382,6 +405,16 @@ class OrchestratorActor:
             self._ingress.charge_unpaid(decision.unpaid, started_ns)
         output.decided += [(queued, verdict_of[queued.batch]) for queued in waiting]
         self._group_metrics.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)
+        if columns is not None:
+            self._decide_columns(columns, now_ns, output)
+
+    def _decide_columns(self, queued: QueuedBatch, now_ns: int, output: CycleOutput) -> None:
+        """Decide a column batch as a group by itself."""
+        batch = queued.batch
+        assert isinstance(batch, QueuedColumns), "the caller has looked at its type"
+        verdict = self._kernel.decide_columns_alone(batch.columns, now_ns)
+        self._group_metrics.count_columns(batch.columns.kind, verdict, refusals_of(verdict))
+        output.decided.append((queued, cast("Verdict", verdict)))
 
     def _still_wanted(
         self, waiting: list[QueuedBatch], now_ns: int, output: CycleOutput
@@ -433,6 +466,20 @@ class OrchestratorActor:
         if oldest is None:
             return 0.0
         return (self._clock.monotonic_ns() - oldest.queued_ns) / SECOND_NS
+
+
+def _runs_of(waiting: list[QueuedBatch]) -> list[list[QueuedBatch]]:
+    """Split batches, in order, into runs that are decided together: each column batch is one.
+
+    The first run is of ordinary batches or a column batch; an empty list is one empty run.
+    """
+    runs: list[list[QueuedBatch]] = [[]]
+    for queued in waiting:
+        is_columns = type(queued.batch) is QueuedColumns
+        if runs[-1] and (is_columns or type(runs[-1][-1].batch) is QueuedColumns):
+            runs.append([])
+        runs[-1].append(queued)
+    return runs
 
 
 def _make_queue(backpressure: Backpressure, limits: Limits, clock: Clock) -> BatchQueue:

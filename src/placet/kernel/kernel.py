@@ -379,6 +379,20 @@ class Kernel:
         (verdict,) = self._decide_all([batch], self._ns(now))
         return cast("ColumnVerdict", verdict)
 
+    def decide_columns_alone(self, batch: ColumnBatch, now_ns: int) -> "ColumnVerdict":
+        """Decide a column batch as a group by itself, and no scheduled batch.
+
+        Args:
+            batch: The batch.
+            now_ns: Simulated nanoseconds; time never goes back.
+
+        Raises:
+            ValueError: Its form is wrong; nothing was decided, and time did not advance.
+        """
+        checked = self._checked_columns(batch)
+        self._context.now_ns = max(now_ns, self._context.now_ns)
+        return self._decide_columns(checked)
+
     def decide_group(
         self, batches: Sequence[object], now: float | None = None, *, submitter: str = OPERATOR
     ) -> list[Verdict]:

@@ -17,9 +17,10 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from copy import deepcopy
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 import anyio
 
@@ -28,6 +29,7 @@ from placet.actors.policies.agent import AgentActor
 from placet.actors.policies.runner import AgentStatus
 from placet.actors.ports import AgentIdentity, EventLog
 from placet.actors.publisher import PAGE_RECORDS_MAX
+from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
 
     from placet.history.fork import Fork, ForkOptions
     from placet.history.position import Position
+    from placet.kernel.columns.population import PopulationHandle
+    from placet.kernel.columns.verdict import ColumnVerdict
     from placet.schemas.explanation import Explanation
 
 T = TypeVar("T")
@@ -290,7 +294,78 @@ class Orchestrator:
         """The queries of the agent layer to this world: kinds, risks, entities, effect outcomes."""
         return AgentGateway(self._opened)
 
+    async def register_population(
+        self,
+        name: str,
+        count: int,
+        *,
+        table: str,
+        permissions: Iterable[str] | None = None,
+        owner: str | None = None,
+        priority_max: int = 100,
+        quotas: Mapping[str, Mapping[str, float] | QuotaSpec] | None = None,
+        **columns: object,
+    ) -> "PopulationHandle":
+        """Register the agents `<name>:0` to `<name>:<count - 1>`, durably, with their table.
+
+        Args:
+            name: Name of the population.
+            count: Number of its members. It does not change.
+            table: Table of agents that has no population yet.
+            permissions: Kinds that each member may submit; None is the configured default.
+            owner: Submitter that may also submit for them; None is the operator alone.
+            priority_max: Highest priority of their ordinary batches.
+            quotas: Quotas of each member, in the form of `OrchestratorConfig.quotas`.
+            **columns: Initial values of fields, arrays `(count, *field.shape)`; copied before the
+                first await.
+
+        Returns:
+            The population. Its columns are those of this moment, which may not be durable yet.
+
+        Raises:
+            AgentError: The name is not an identity, is reserved or taken.
+            ValidationError: A domain raised in `on_populate`; nothing was changed.
+            ValueError: The table, the count, a column or a quota does not fit.
+        """
+        actor = self._writable.actor
+        own = {field: deepcopy(values) for field, values in columns.items()}
+        return await actor.operate(
+            lambda kernel: kernel.register_population(
+                name,
+                count,
+                table=table,
+                permissions=permissions,
+                owner=owner,
+                priority_max=priority_max,
+                quotas=quotas,
+                **own,
+            )
+        )
+
+    def population(self, name: str) -> "PopulationHandle":
+        """Return a population; its columns are those of this moment, perhaps not durable yet.
+
+        Raises:
+            KeyError: There is none of this name.
+        """
+        return self._opened.kernel.population(name)
+
     # batches
+
+    @overload
+    async def submit(  # type: ignore[overload-overlap]  # a ColumnBatch is an object too
+        self, batch: ColumnBatch
+    ) -> "ColumnVerdict": ...
+
+    @overload
+    async def submit(
+        self,
+        batch: object,
+        *,
+        dry_run: bool = False,
+        identity: AgentIdentity | None = None,
+        shows_changes: bool = False,
+    ) -> Verdict: ...
 
     async def submit(
         self,
@@ -299,11 +374,14 @@ class Orchestrator:
         dry_run: bool = False,
         identity: AgentIdentity | None = None,
         shows_changes: bool = False,
-    ) -> Verdict:
+    ) -> "Verdict | ColumnVerdict":
         """Submit a batch for any agent, as the operator; return its verdict, also of a refusal.
 
+        A column batch is submitted by its `submitter`, and decided as a turn by itself. Its arrays
+        are copied before the first await. It has no other option.
+
         Args:
-            batch: A list of intents, a batch object, or one intent.
+            batch: A list of intents, a batch object, or one intent; or a `ColumnBatch`.
             dry_run: Decide, and change nothing.
             identity: Handle of the agent on whose behalf the operator submits: if that agent was
                 removed, the batch is refused `unauthorized`, even if the name was registered again.
@@ -311,8 +389,14 @@ class Orchestrator:
                 record; a dry run always lists them.
 
         Raises:
+            BackpressureError: A column batch was refused for load, and not decided; send it again.
             ClosedError, StoreError: The world is closed, or has failed.
+            ValueError: The form of a column batch is wrong, or it has an option.
         """
+        if isinstance(batch, ColumnBatch):
+            if dry_run or identity is not None or shows_changes:
+                raise ValueError("a column batch has none of dry_run, identity and shows_changes")
+            return await self._writable.submit_columns(batch)
         return await self._writable.submit(
             batch, OPERATOR, dry_run, identity, shows_changes=shows_changes
         )

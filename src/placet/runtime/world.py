@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -29,6 +29,7 @@ from placet.actors.policies.subscriptions import SubscriptionTable
 from placet.actors.ports import AgentIdentity, Clock, EventLog
 from placet.actors.publisher import Publisher
 from placet.actors.supervisor import HomeLoop, Supervisor, TaskFailure, ignore
+from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import State
@@ -51,6 +52,7 @@ from placet.stores.url import environment_of, lasting_url_of
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from placet.kernel.columns.verdict import ColumnVerdict
     from placet.runtime.telemetry.prometheus import MetricsServer
     from placet.runtime.telemetry.world_logger import WorldLogger
     from placet.stores.anchors import AnchorWriter
@@ -289,6 +291,21 @@ class WorldRuntime:
         if reply.done():  # refused at admission: who retries in a loop yields to others
             await asyncio.sleep(0)
         return await reply
+
+    async def submit_columns(self, batch: ColumnBatch) -> "ColumnVerdict":
+        """Submit a column batch, and return its verdict once it is durable.
+
+        Raises:
+            BackpressureError: It was refused for load, and not decided.
+            ValueError: Its form is wrong.
+        """
+        reply: asyncio.Future[Any] = self.actor.post_columns(batch)
+        if reply.done():
+            await asyncio.sleep(0)
+        verdict: Verdict | ColumnVerdict = await reply
+        if isinstance(verdict, Verdict):
+            raise error_of(verdict)
+        return verdict
 
     async def submit_intents(
         self,

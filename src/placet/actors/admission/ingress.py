@@ -9,6 +9,7 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from placet.actors.admission.column_batches import copied, load_form
 from placet.actors.admission.debts import Debts
 from placet.actors.admission.overload import (
     CACHED_USES_MAX,
@@ -39,6 +40,8 @@ from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from placet.kernel.columns.batch import ColumnBatch
 
 
 class SubmissionRates:
@@ -101,6 +104,7 @@ class Ingress:
     Attributes:
         on_held: Called with each batch added to `held`, while a barrier waits for it.
         on_warned: Called with each checked batch that the structure check changed.
+        has_columns: A column batch was submitted; until then the orchestrator looks for none.
         is_closed: The world takes no more batches, and never will.
         stalled: Reason why no further step will come for held batches; None while one may.
         is_draining: The world takes no more batches until `resume`.
@@ -142,6 +146,7 @@ class Ingress:
         self._submitted_max = 4 * self._control.places
         self.on_held: Callable[[CheckedBatch], None] | None = None
         self.on_warned: Callable[[CheckedBatch], None] | None = None
+        self.has_columns = False
         self.is_closed = False
         self.stalled: TimeStalledError | None = None
         self.is_draining = False
@@ -248,9 +253,53 @@ class Ingress:
             submitted = self._submitted
             submitted.append(reply)
             if len(submitted) > self._submitted_max:
-                submitted[:] = [reply for reply in submitted if not reply.done()]
-                self._submitted_max = 2 * len(submitted) + 4 * self._control.places
+                self._forget_answered()
         return reply
+
+    def post_columns(self, batch: "ColumnBatch") -> "asyncio.Future[Verdict]":
+        """Submit a column batch: admission, form, a copy of its arrays, queue.
+
+        The queue counts it as one batch, by the bytes of its arrays. Canceling the future withdraws
+        a batch that is not decided yet.
+
+        Returns:
+            The future of its `ColumnVerdict`; or of a `Verdict` that refuses it for load.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+            TimeStalledError: The batch would be held for a step, and no step will come.
+            ValueError: Its form is wrong.
+        """
+        self.check_open()
+        now_ns, submitter = self._monotonic_ns(), batch.submitter
+        queue = self._held if self._is_stepped else self._mailbox
+        load = self._load(queue, now_ns, submitter)
+        if load is not None or self.is_draining:
+            reason = self._reason(queue, load, load_form(batch), submitter)
+            if reason is not None:
+                return self._rejected_at_ingress(queue, reason, now_ns)
+        own = copied(batch, self._kernel)
+        reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        refusal = self._rates.charge(submitter, now_ns)
+        if refusal is not None:
+            reply.set_result(self.refuse(refusal))
+            return reply
+        self.has_columns = True
+        waiting = QueuedBatch(own, reply, now_ns, None, now_ns)
+        if self._is_stepped:
+            self._put_for_step(waiting, submitter)
+            self._submitted.append(reply)
+            if len(self._submitted) > self._submitted_max:
+                self._forget_answered()
+        else:
+            self._put(queue, waiting, load)
+        return reply
+
+    def _forget_answered(self) -> None:
+        """Forget the answered batches since the last step: their submitters have the verdicts."""
+        submitted = self._submitted
+        submitted[:] = [reply for reply in submitted if not reply.done()]
+        self._submitted_max = 2 * len(submitted) + 4 * self._control.places
 
     def take_submitted(self) -> "list[asyncio.Future[Verdict]]":
         """Return the replies of the batches submitted since the last step, oldest first."""

@@ -227,7 +227,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
 
     def put_back(self, undecided: list[QueuedBatch]) -> None:
         """Put taken, undecided batches at the front of the queue: the next `take` returns them."""
-        self._undecided = undecided
+        self._undecided = [*undecided, *self._undecided]
         self._aside += len(undecided)
         self._bytes += _bytes_of(undecided)
 
