@@ -120,7 +120,7 @@ BOUNDS: Final = (
             "kernel/ledger/members.py:Members.windows",
         ),
         "one of each declared table of agents; {column_batches_kept} verdicts each",
-        "{column_rows_max} members each; a verdict has 5 bytes a row and {column_bytes_max} at most",
+        "{column_rows_max} members each; a verdict has 9 bytes a row",
         "only an operator registers populations; {window_sequences_max} sequences of req_ids each",
         "ValueError; the oldest verdict is forgotten: `req_id_too_old`, or a new request",
     ),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from placet.kernel.arrays.authors import NAMED, SEVERAL
 from placet.kernel.arrays.values import Mask
-from placet.kernel.arrays.words import put_rows
+from placet.kernel.arrays.words import Array, put_rows
 from placet.kernel.columns.decide import quotas_of
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.members import Members, Remembered
@@ -120,6 +120,25 @@ def settle(
     members.remember(record.req_id, answer, ledger.policy.limits)
     ledger.seq = record.seq
     ledger.group = record.group + 1
+
+
+def _apart(state: State, calls: Sequence[RowCall]) -> list[RowCall]:
+    """Copy the arrays of calls that are views of a column which a call before them writes.
+
+    A rule over a whole population sees the columns themselves: without a copy, two fields that it
+    exchanges would both have the value of one.
+    """
+    apart: list[RowCall] = []
+    written: list[Array] = []
+    for call in calls:
+        at, values = call.at, call.values
+        if not values.flags.owndata and any(np.may_share_memory(values, one) for one in written):
+            values = values.copy()
+        if at is not None and any(np.may_share_memory(at, one) for one in written):
+            at = at.copy()
+        apart.append(call._replace(at=at, values=values))
+        written.append(state.tables[call.table].columns[call.field])
+    return apart
 
 
 def _write(table: TableData, call: RowCall, target: _Target) -> None:
