@@ -825,7 +825,7 @@ class Kernel:
     def _make_tables(self) -> None:
         """Make the tables without agents that the log does not have."""
         for table in self.registry.tables.values():
-            if table.rows is not None and table.name not in self._state.tables:
+            if table.rows is not None:
                 self._control.make_table(table)
 
     def _checked_columns(self, batch: ColumnBatch) -> "CheckedColumns":

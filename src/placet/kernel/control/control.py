@@ -5,7 +5,7 @@ Each change is a record with its own seq, in the same chain. The changes of a do
 committed with its record, or undone.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
@@ -52,6 +52,7 @@ from placet.schemas.log.record import (
     TableMade,
     Tick,
     TickWithAgents,
+    TickWithColumns,
     agents_of,
     encode_record,
 )
@@ -63,6 +64,7 @@ Membership: TypeAlias = tuple[str, list[str] | None, dict[str, tuple[int, int]],
 """Owner, permissions, quotas and highest priority of the members of a population."""
 
 R = TypeVar("R", bound=Record)
+_WRITING_COLUMNS: Final = frozenset({"on_open", "on_populate", "on_tick", "on_settle"})
 _PRIORITY_MAX = 100
 _REFUSING: Final = frozenset({"on_register"})
 """Hooks that may return a refusal; `on_patch` is another, and is called elsewhere."""
@@ -100,12 +102,16 @@ class Control:
                 format_version=FORMAT_VERSION,
                 world=world,
                 seed=seed,
-                changes=changes,
+                changes=_without_tables(changes, self._context.state.tables),
                 **rules._asdict(),
                 origin=dict(origin),
             )
 
         hooks = [self.hook_of(domain, "on_open", draft) for domain in registry.domains]
+        for table in registry.tables.values():
+            if table.rows is not None:  # `on_open` writes it; `make_table` records it
+                made = self._table_made(table, table.stem, table.rows, [], None)
+                self._state_of(replace(made, seq=0))
         try:
             record, data = self.act("on_open", hooks, header, seq=0)
         except PluginError as fault:
@@ -198,9 +204,18 @@ class Control:
         return frozenset(found)
 
     def make_table(self, table: Table) -> None:
-        """Make a table without agents, whose rows have their defaults."""
+        """Record a table without agents, with what `on_open` wrote, unless the log has it.
+
+        In a log that has a header, the rows of a new table have their defaults.
+        """
         assert table.rows is not None, "a table of agents is made with its population"
-        record = self._table_made(table, table.stem, table.rows, [], None)
+        state, columns = self._context.state, []
+        if table.name in state.tables:
+            if state.tables[table.name].seq:
+                return
+            columns = state.tables[table.name].contents()
+            state.drop_table(table.name)
+        record = self._table_made(table, table.stem, table.rows, columns, None)
         self._state_of(record)
         self.write(record)
 
@@ -240,13 +255,17 @@ class Control:
         self._state_of(record)
         draft = self._context.transaction
         population = NewPopulation(record.stem, record.table, record.count)
+
+        def populated(changes: Changes) -> TableMade:
+            return replace(record, changes=changes, written=draft.written_columns())
+
         hooks = [
             self.hook_of(domain, "on_populate", draft, population)
             for domain in self._context.registry.domains
             if overrides(domain, "on_populate")
         ]
         try:
-            made = self.act("on_populate", hooks, lambda changes: replace(record, changes=changes))
+            made = self.act("on_populate", hooks, populated)
         except BaseException as error:
             self._context.state.drop_table(record.table)
             if isinstance(error, PluginError):
@@ -356,7 +375,9 @@ class Control:
 
         def ticked(changes: Changes) -> Tick:
             tick = Tick(*self.next_head(), changes)
-            agents = draft.agents
+            agents, written = draft.agents, draft.written_columns()
+            if written:
+                return TickWithColumns(**asdict(tick), agents=agents, written=written)
             return TickWithAgents(**asdict(tick), agents=agents) if agents else tick
 
         sim_time = self._context.now_ns / SECOND_NS
@@ -416,12 +437,13 @@ class Control:
 
         def call() -> object:
             with plugin_boundary(f"{hook} of {domain.name}"):
-                since = draft.writes_count
+                since, columns_since = draft.writes_count, len(draft.tables_written())
                 returned: object = getattr(domain, hook)(draft, *arguments)
                 if hook in _REFUSING and not isinstance(returned, RuleRefusal | None):
                     shown = format_value(returned)
                     raise TypeError(f"it must return None or refuse(code, message), got {shown}")
                 registry.require_own_writes(domain, draft, since)
+                registry.require_own_tables(domain, draft.tables_written(columns_since))
                 return returned
 
         return call
@@ -462,6 +484,8 @@ class Control:
         else:
             draft.open_batch()
         draft.begin(0, self._ledger.seq + 1 if seq is None else seq, by)
+        if self._context.state.tables and action in _WRITING_COLUMNS:
+            draft.open_columns()
         try:
             for hook in hooks:
                 _require_passed(action, hook())
@@ -471,15 +495,24 @@ class Control:
             record = record_of(changes)
             data = _encoded(action, record)
         except BaseException as error:
-            draft.undo()
+            draft.undo_hooks()
             if not is_contained or isinstance(error, INTERRUPTS):
                 raise
             fault = error if isinstance(error, PluginError) else PluginError(action, error)
             self.report_fault(fault.where, fault.error)
             record = record_of(NO_CHANGES)
             return record, encode_record(record)
+        draft.close_columns()
         draft.trim(changes)
         return record, data
+
+
+def _without_tables(changes: Changes, tables: Collection[str]) -> Changes:
+    """Return changes without those of rows of tables, which the records of tables have."""
+    if not tables:
+        return changes
+    entities = [change for change in changes.entities if change.collection not in tables]
+    return replace(changes, entities=entities)
 
 
 def _hook_error(fault: PluginError) -> ValidationError:

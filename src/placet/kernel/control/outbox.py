@@ -23,6 +23,7 @@ from placet.schemas.log.record import (
     EffectChanged,
     ExecutorChanged,
     Settled,
+    SettledWithColumns,
     SettlementFailed,
 )
 from placet.schemas.names import name_fault
@@ -104,7 +105,10 @@ class Outbox:
 
         def settled(changes: Changes, error: str | None = None) -> Settled:
             fields = (*self._control.next_head(), *place, sound.succeeded, output, changes)
-            return Settled(*fields) if error is None else SettlementFailed(*fields, error)
+            if error is not None:
+                return SettlementFailed(*fields, error)
+            written = draft.written_columns()
+            return SettledWithColumns(*fields, written) if written else Settled(*fields)
 
         hooks = [  # a copy for each: the record holds the received output
             self._control.hook_of(

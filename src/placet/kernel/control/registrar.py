@@ -109,6 +109,7 @@ class Registrar:
         draft, registry = self._context.transaction, self._context.registry
         draft.charge(AGENT_CHANGE_WORK)
         mark, since, agent_id = draft.mark_here(), draft.writes_count, draft.agent_id
+        columns, draft.column_hook = draft.column_hook, None
         self._is_in_hook, draft.agent_id = True, by
         try:
             for domain in registry.concerned(change.agent_id):
@@ -121,7 +122,7 @@ class Registrar:
             draft.undo(mark)
             raise
         finally:
-            self._is_in_hook, draft.agent_id = False, agent_id
+            self._is_in_hook, draft.agent_id, draft.column_hook = False, agent_id, columns
         draft.note_agent(change, since)
 
     def _require_place(self, method: str) -> None:

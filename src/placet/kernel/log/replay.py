@@ -4,8 +4,8 @@ No rule runs and no effect is executed, because a record contains its changes. A
 domain, and its cost is proportional to the changes. `verify.py` re-executes the decisions instead.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -43,6 +43,9 @@ from placet.schemas.log.record import (
     record_hash,
     record_type,
 )
+
+if TYPE_CHECKING:
+    from placet.schemas.log.column_records import ColumnWrite
 
 MISFITS: Final = (*ENCODE_ERRORS, AssertionError, AttributeError, IndexError, KeyError)
 """Errors while folding a record or a snapshot that decodes but fits no world: its hash or checksum
@@ -172,6 +175,15 @@ class Replayer:
                 self.groups = 0
             case _:
                 pass
+        self._fold_changes(record)
+
+    def _fold_changes(self, record: Record) -> None:
+        """Write the columns and the entities that a record changed into the state."""
+        written: Sequence[ColumnWrite] | None = getattr(record, "written", None)
+        if written:
+            from placet.kernel.state.draft_columns import fold_written  # noqa: PLC0415  # numpy is an extra
+
+            fold_written(self.state, written, record.seq)
         changes: Changes | None = getattr(record, "changes", None)
         if changes is not None:
             fold_changes(self.state, changes)

@@ -189,6 +189,20 @@ class Registry:
                     f"of {domain.name!r}"
                 )
 
+    def require_own_tables(self, domain: Domain, tables: Sequence[str]) -> None:
+        """Check that a hook of a domain wrote columns of no other domain.
+
+        Raises:
+            ForeignWriteError: It did, and the domain's `writes` does not name that domain.
+        """
+        for table in tables:
+            owner = table.partition(".")[0]
+            if owner in self._foreign[domain.name]:
+                raise ForeignWriteError(
+                    f"domain {domain.name!r} wrote columns of {table}, which is of domain "
+                    f"{owner!r}; name {owner!r} in `writes` of {domain.name!r}"
+                )
+
     def _foreign_to(self, domain: Domain) -> frozenset[str]:
         """Return the names of the domains whose collections a domain must not write.
 

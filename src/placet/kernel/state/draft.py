@@ -36,6 +36,7 @@ ChangeCheck: TypeAlias = Callable[[Preview], object]
 """A check of what a batch did as a whole; returns None, or a `RuleRefusal` to refuse the batch."""
 
 if TYPE_CHECKING:
+    from placet.kernel.state.draft_columns import ColumnHook, DraftColumns
     from placet.schemas.log.changes import AgentChange
 
 ABSENT: Final = object()
@@ -106,6 +107,7 @@ class Draft:
         work: Units of work that the rules of the batch declared and charged so far.
         has_more: The batch did something beside putting fields.
         agents: The agents that the batch registered and removed so far.
+        column_hook: Column writes of the hook that runs; None where none may be written.
     """
 
     __slots__ = (
@@ -130,6 +132,7 @@ class Draft:
         "agent_id",
         "agents",
         "checks",
+        "column_hook",
         "effects",
         "has_more",
         "normalized",
@@ -167,6 +170,7 @@ class Draft:
         self._claims_undo: list[str] = []
         self._registrar: AgentRegistrar | None = None
         self._hook_writes: list[tuple[int, int]] = []
+        self.column_hook: ColumnHook | None = None
         self.agents: list[AgentChange] = []
         self.effects: list[tuple[int, str, dict[str, Json], str]] = []
         self.normalized: dict[int, dict[str, Json]] | None = None
@@ -471,6 +475,23 @@ class Draft:
         grave = Stamp(row.seq, row.by, row.foreign_seq)
         grave.touch(self._seq, self.agent_id)
         rows.tombstones[entity] = grave
+
+    def columns(self, table: str) -> "DraftColumns":
+        """Return the columns of a table, to read and write many rows at once.
+
+        `columns[field]` is a read-only array of all rows; `columns.set(field, values, where=None)`
+        writes all rows or some. Call it in `on_open`, `on_populate`, `on_tick` or `on_settle`.
+
+        Raises:
+            KeyError: There is no such table; a table of agents is there with its population.
+            TypeError: It is called elsewhere.
+        """
+        if self.column_hook is None:
+            raise TypeError(
+                "draft.columns is for on_open, on_populate, on_tick and on_settle, in a world with "
+                "tables; elsewhere write rows by draft.put, or by a rule of rows"
+            )
+        return self.column_hook.columns(table)
 
     def _no_entity(self, collection: str, entity: str, remedy: str) -> str:
         known = self.state.collections

@@ -162,6 +162,20 @@ class TableData(Collection):
         else:
             dirty[rows // SEGMENT] = True
 
+    def protect(self, field: str) -> None:
+        """Have the array of a field copied before its next write."""
+        self._shared.add(field)
+
+    def touch_rows(self, rows: "NDArray[np.int64] | None", seq: int, by: int) -> None:
+        """Stamp rows, each once, as `Stamp.touch` by an author of this number; None is all."""
+        seqs, bys, foreign = self.writable_stamps()
+        target = slice(None) if rows is None else rows
+        foreign[target] = np.where(bys[target] != by, seqs[target], foreign[target])
+        if self.named:
+            for row in [*self.named] if rows is None else rows.tolist():
+                self.named.pop(row, None)
+        bys[target], seqs[target] = by, seq
+
     def set_author(self, row: int, by: str) -> None:
         """Set the author of the latest change of a row; the empty name is that of several."""
         number = self.authors.number_of(by) if by else SEVERAL
@@ -247,6 +261,15 @@ class TableData(Collection):
         values = zip(*(column.tolist() for column in self.columns.values()), strict=True)
         rows = [dict(zip(self.columns, row, strict=True)) for row in values]
         return dict(sorted(zip(names, rows, strict=True)))
+
+    def contents(self) -> list[tuple[str, bytes]]:
+        """Return name and values of each column with other values than its default."""
+        columns = ((name, column, self.fields[name]) for name, column in self.columns.items())
+        return [
+            (name, column.tobytes())
+            for name, column, field in columns
+            if not (column == np.array(field.default, field.dtype)).all()
+        ]
 
     def dump(self) -> list[Json]:
         """Return the table with its stamps, for snapshots and the world digest. O(rows)."""

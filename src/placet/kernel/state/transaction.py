@@ -7,7 +7,7 @@ undo.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.state.collection import Entity, Stamp
@@ -29,6 +29,9 @@ from placet.schemas.identity import Ref
 from placet.schemas.limits import UNLIMITED
 from placet.schemas.log.changes import AgentChange
 from placet.schemas.log.record import Changes, CollectionChange, EntityChange
+
+if TYPE_CHECKING:
+    from placet.schemas.log.column_records import ColumnWrite
 
 NO_CHANGES: Final = Changes()
 
@@ -228,6 +231,35 @@ class Transaction(Draft):
         del self.effects[effects_to:]
         if len(self.agents) > agents_to:
             self._undo_agents(agents_to)
+
+    def open_columns(self) -> None:
+        """Have the hooks that follow write columns, until `close_columns`."""
+        from placet.kernel.state.draft_columns import ColumnHook  # noqa: PLC0415  # numpy is an extra
+
+        self.column_hook = ColumnHook(self, self._seq)
+
+    def close_columns(self) -> None:
+        """Have no hook write columns from now on; the writes so far can no longer be undone."""
+        self.column_hook = None
+
+    def undo_hooks(self) -> None:
+        """Undo all changes of hooks, those of columns too, newest first."""
+        undo = self.column_hook.undo if self.column_hook is not None else []
+        while undo:
+            position, table, version = undo.pop()
+            while len(self._undo) > position:
+                self._undo_one(self._undo.pop())
+            table.go_back(version, is_kept=False)
+        self.close_columns()
+        self.undo()
+
+    def written_columns(self) -> "list[ColumnWrite]":
+        """Return the writes of columns by the hooks, for the record."""
+        return [] if self.column_hook is None else self.column_hook.written()
+
+    def tables_written(self, since: int = 0) -> Sequence[str]:
+        """Return the table of each column write of the hooks after the first `since`."""
+        return () if self.column_hook is None else self.column_hook.names[since:]
 
     def _count_agent(self, change: AgentChange) -> None:
         self.fates[change.agent_id] = change.is_removed

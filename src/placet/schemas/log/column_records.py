@@ -4,6 +4,7 @@ Arrays are little-endian bytes, so a reader of the log needs msgpack and a cast.
 unsigned, of 4 bytes; where -1 stands for no row, they are signed.
 """
 
+from collections.abc import Sequence
 from math import prod
 from typing import TypeAlias
 
@@ -176,5 +177,16 @@ def table_as_dict(record: TableMade) -> dict[str, Json]:
         "columns": [name for name, _ in record.columns],
         "members": members,
         "changes": record.changes,
-        "written": [f"{write.table}/{write.field}" for write in record.written],
+        "written": written_as_list(record.written),
     }
+
+
+def written_as_list(written: Sequence[ColumnWrite]) -> list[dict[str, Json]]:
+    """Return the summary of written columns; their values stay in the log."""
+    return [
+        {
+            "column": f"{write.table}/{write.field}",
+            "rows": len(write.at) // 4 if write.at else None,
+        }
+        for write in written
+    ]

@@ -22,8 +22,9 @@ from placet.schemas.log.changes import CollectionChange as CollectionChange  # n
 from placet.schemas.log.changes import EntityChange as EntityChange  # noqa: PLC0414
 from placet.schemas.log.changes import RecordHead
 from placet.schemas.log.column_records import Columns as Columns  # noqa: PLC0414
+from placet.schemas.log.column_records import ColumnWrite
 from placet.schemas.log.column_records import TableMade as TableMade  # noqa: PLC0414
-from placet.schemas.log.column_records import columns_as_dict, table_as_dict
+from placet.schemas.log.column_records import columns_as_dict, table_as_dict, written_as_list
 from placet.schemas.log.intents import checked_intents
 from placet.schemas.log.operator_records import ForkAdopted as ForkAdopted  # noqa: PLC0414
 from placet.schemas.log.operator_records import Patched as Patched  # noqa: PLC0414
@@ -316,6 +317,16 @@ class TickWithAgents(Tick, array_like=True, frozen=True, tag=30):
     agents: list[AgentChange] = []
 
 
+class TickWithColumns(TickWithAgents, array_like=True, frozen=True, tag=33):
+    """A `Tick` whose `on_tick` wrote columns of tables.
+
+    Attributes:
+        written: The written columns, which precede `changes`.
+    """
+
+    written: list[ColumnWrite] = []
+
+
 class Settled(_Record, array_like=True, frozen=True, tag=9):
     """Log record: an effect was settled with its outcome, and left the outbox.
 
@@ -328,6 +339,16 @@ class Settled(_Record, array_like=True, frozen=True, tag=9):
     succeeded: bool
     output: Json
     changes: Changes
+
+
+class SettledWithColumns(Settled, array_like=True, frozen=True, tag=34):
+    """A `Settled` whose `on_settle` wrote columns of tables.
+
+    Attributes:
+        written: The written columns, which precede `changes`.
+    """
+
+    written: list[ColumnWrite] = []
 
 
 class SettlementFailed(Settled, array_like=True, frozen=True, tag=26):
@@ -397,7 +418,9 @@ Record = (
     | Scheduled
     | Tick
     | TickWithAgents
+    | TickWithColumns
     | Settled
+    | SettledWithColumns
     | SettlementFailed
     | Checkpoint
     | EffectChanged
@@ -606,6 +629,8 @@ def record_as_dict(record: Record) -> dict[str, Json]:
         fields["fingerprint"] = f"{record.fingerprint:016x}"
     if isinstance(record, TableMade):
         fields = table_as_dict(record)
+    elif "written" in fields:
+        fields["written"] = written_as_list(record.written)  # type: ignore[union-attr]  # has it
     if isinstance(record, Checkpoint):
         fields["state_digest"] = record.state_digest.hex()
     if "changes" in fields:
