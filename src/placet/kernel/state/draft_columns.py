@@ -6,7 +6,7 @@ column writes and puts of single rows within a hook does not matter to it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +20,23 @@ from placet.kernel.state.tree import State
 from placet.schemas.log.column_records import ColumnWrite
 from placet.schemas.name_suggestions import nearest
 
-if TYPE_CHECKING:
-    from placet.kernel.state.transaction import Transaction
+Rows: TypeAlias = NDArray[np.int64]
+
+
+class HookDraft(Protocol):
+    """The draft of the hooks of one record.
+
+    Attributes:
+        state: The tree.
+        column_hook: The hook that runs.
+    """
+
+    state: State
+    column_hook: "ColumnHook | None"
+
+    @property
+    def writes_count(self) -> int:
+        """Number of writes of entities so far."""
 
 
 class ColumnHook:
@@ -37,7 +52,7 @@ class ColumnHook:
 
     __slots__ = ("_columns", "draft", "names", "seq", "undo")
 
-    def __init__(self, draft: "Transaction", seq: int) -> None:
+    def __init__(self, draft: HookDraft, seq: int) -> None:
         self.draft, self.seq = draft, seq
         self.undo: list[tuple[int, TableData, TableVersion]] = []
         self.names: list[str] = []
@@ -164,7 +179,7 @@ class DraftColumns(Mapping[str, Array]):
             )
 
 
-def _rows_of(table: TableData, where: ArrayLike | None) -> tuple[Mask | None, "Rows | None"]:
+def _rows_of(table: TableData, where: ArrayLike | None) -> tuple[Mask | None, Rows | None]:
     """Return the mask and the numbers of the written rows; None is all.
 
     Raises:
@@ -196,9 +211,7 @@ def _rows_of(table: TableData, where: ArrayLike | None) -> tuple[Mask | None, "R
     return mask, rows
 
 
-def write_column(
-    table: TableData, field: str, rows: "Rows | None", values: Array, seq: int
-) -> None:
+def write_column(table: TableData, field: str, rows: Rows | None, values: Array, seq: int) -> None:
     """Write rows of a field, each once, and stamp them as changed by `system`; None is all."""
     column = table.writable(field, is_whole=rows is None)
     column[slice(None) if rows is None else rows] = values
@@ -215,6 +228,3 @@ def fold_written(state: State, written: Sequence[ColumnWrite], seq: int) -> None
         count = table.count if rows is None else len(rows)
         values = np.frombuffer(write.data, field.dtype).reshape(count, *field.sizes)
         write_column(table, write.field, rows, values, seq)
-
-
-Rows = NDArray[np.int64]
