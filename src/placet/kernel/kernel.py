@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Final, cast, overload
 
+from placet.kernel.arrays.extra import require_numpy
 from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.commit.commit import DecisionRecorder, Journal, RecordSink
 from placet.kernel.context import GateContext
@@ -137,6 +138,8 @@ class Kernel:
         require_a(config, KernelConfig, "config")
         domains = list(domain) if isinstance(domain, Sequence) else [domain]
         self.registry = Registry(domains)
+        if self.registry.tables:
+            require_numpy(f"the world {config.world!r}")
         from placet.kernel.decide.single.structure import SingleStructure  # noqa: PLC0415
         from placet.kernel.gate.structure import Structure  # noqa: PLC0415  # it loads pydantic
 

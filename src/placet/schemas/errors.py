@@ -127,6 +127,10 @@ class SettingError(PlacetError, ValueError):
     """A setting of a world names a kind that its domains do not have."""
 
 
+class MissingExtraError(PlacetError, ImportError):
+    """A function needs a package that is not installed; the message names its extra."""
+
+
 class RollbackError(PlacetError, ValueError):
     """A kernel cannot go back to a mark or to a snapshot; nothing was changed."""
 

@@ -9,7 +9,7 @@ import msgspec
 
 from placet.schemas.codec import Json
 from placet.schemas.documents import parse_json
-from placet.schemas.errors import PlacetError, StoreError
+from placet.schemas.errors import MissingExtraError, StoreError
 from placet.tables.column_types import JSON
 from placet.tables.definitions import Column
 from placet.tables.row import JsonCell
@@ -21,10 +21,6 @@ _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 _LIST: Final = "list<"
 _INTEGER_BITS_MAX: Final = 14_284
 """Largest size of an integer in JSON text: Python reads 4 300 digits."""
-
-
-class MissingExtraError(PlacetError, ImportError):
-    """The error of a function that needs a package which is not installed."""
 
 
 def pyarrow() -> Any:  # noqa: ANN401  # a module

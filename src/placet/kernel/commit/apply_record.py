@@ -7,6 +7,7 @@ replay ends with the same ledger. Live code calls the function of its record; a 
 
 from collections.abc import Sequence
 
+from placet.kernel.arrays.extra import require_numpy
 from placet.kernel.ledger import dedup_window, stored_verdict
 from placet.kernel.ledger.agent import Agent
 from placet.kernel.ledger.ledger import GateSettings, Ledger, Mark, Pending
@@ -115,6 +116,7 @@ def _count_hooks(ledger: Ledger, record: Record) -> None:
 
 def _apply_table_made(ledger: Ledger, record: TableMade) -> None:
     """Add the population of a table; a table without agents is no part of the ledger."""
+    require_numpy("the log")
     from placet.kernel.commit.table_made import add_members  # noqa: PLC0415  # numpy is an extra
 
     add_members(ledger, record)

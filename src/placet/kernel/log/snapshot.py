@@ -7,6 +7,7 @@ take it (`docs/decisions/0008`).
 from collections.abc import Sequence
 from hashlib import blake2b
 
+from placet.kernel.arrays.extra import require_numpy
 from placet.kernel.commit.apply_record import apply_configured
 from placet.kernel.ledger.dedup_window import Window
 from placet.kernel.ledger.ledger import Ledger, Mark, Pending
@@ -147,6 +148,7 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
 
 def _load_populations(ledger: Ledger, dumped: Sequence[Json]) -> None:
     if dumped:
+        require_numpy("the snapshot")
         from placet.kernel.commit.table_made import load_members  # noqa: PLC0415  # numpy is an extra
 
         load_members(ledger, dumped)

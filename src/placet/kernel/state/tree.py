@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast, overload
 
 from placet.kernel.arrays.authors import Authors
+from placet.kernel.arrays.extra import require_numpy
 from placet.kernel.ledger.undo import restore_item
 from placet.kernel.state.collection import Collection, Entity, Stamp, ordered_ids
 from placet.kernel.state.entity_cut import EntityCut
@@ -419,6 +420,7 @@ class State:
 
 
 def _load_table(state: State, name: str, *dumped: Json) -> None:
+    require_numpy("the snapshot")
     from placet.kernel.state.table import TableData  # noqa: PLC0415  # numpy is an extra
 
     state.add_table(TableData.load(state.authors, name, *dumped))

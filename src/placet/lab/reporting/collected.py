@@ -9,10 +9,10 @@ from placet.lab.intervals import is_finite, left_out_note, not_finite
 from placet.lab.reporting.bins import BINS_MAX
 from placet.lab.reporting.figures import Figure, ReportSection, text_of
 from placet.schemas.codec import Json
+from placet.schemas.errors import MissingExtraError
 from placet.schemas.limits import SECOND_NS
 from placet.sweeps.errors import LabError
 from placet.sweeps.results import Results
-from placet.tables.arrow import MissingExtraError
 from placet.tables.parts import CollectError, read_collected
 from placet.tables.table import ArrowTable
 
