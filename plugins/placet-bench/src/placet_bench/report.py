@@ -68,6 +68,15 @@ BARS: Final = (
         None,
     ),
     Bar("a look at 10 000 entities, ms", "step", "look_ms", False, 0.1, None),
+    Bar("columns: W1 ÷ a row that moves", "columns", "w1_to_move", True, 80, None),
+    Bar("the same, the digest each tick", "columns", "w1_to_move_with_digest", True, 50, None),
+    Bar("the same, permuted and refused", "columns", "w1_to_permuted_move", True, 25, None),
+    Bar("columns: W1 ÷ a row that claims", "columns", "w1_to_claim", True, 40, None),
+    Bar("columns: W1 ÷ a row that adds", "columns", "w1_to_add", True, 40, None),
+    Bar("columns: Mesa ÷ a row that moves", "columns", "mesa_to_move", True, 10, None),
+    Bar("columns: deciding ÷ folding", "columns", "decide_to_fold", True, 1.5, None),
+    Bar("memory per member, B besides fields", "columns", "bytes_per_member", False, 60, None),
+    Bar("registering the members, CPU s", "columns", "register_cpu_seconds", False, 1, None),
     Bar("memory per idle agent, B", "memory", "bytes_per_agent", False, 2_000, 1_000),
     Bar("memory per remembered req_id, B", "memory", "bytes_per_req_id", False, 300, 130),
     Bar("the same, free-form, B", "memory", "bytes_per_free_form_req_id", False, 300, 130),
@@ -162,7 +171,7 @@ def tables_of(results: Sequence[dict[str, Json]]) -> list[TextTable]:
         "other figures",
     )
     table = TextTable([_row(result) for result in results], head, indent="")
-    return [table, *(_step_table(result) for result in results if "rows" in result)]
+    return [table, *(_rows_table(result) for result in results if "rows" in result)]
 
 
 def notes_of(results: Iterable[dict[str, Json]]) -> list[str]:
@@ -170,6 +179,26 @@ def notes_of(results: Iterable[dict[str, Json]]) -> list[str]:
     return [
         f"{result['workload']}: {note}" for result in results for note in result.get("notes", ())
     ]
+
+
+def _rows_table(result: dict[str, Json]) -> TextTable:
+    return _column_table(result) if result["workload"] == "columns" else _step_table(result)
+
+
+def _column_table(result: dict[str, Json]) -> TextTable:
+    """Return the table of workload `columns`, in which every figure is per row of a batch."""
+    head = ("column batches", "agents", "CPU µs a row (p25-p75)", "W1 ÷ it", "Mesa ÷ it", "bar")
+    rows = [
+        (
+            row["name"],
+            f"{row['agents']:,}",
+            _quartiles(row["cpu_us"]),
+            *(_quartiles(row[key]) if key in row else "" for key in ("w1_factor", "mesa_factor")),
+            row["bar"],
+        )
+        for row in result["rows"]
+    ]
+    return TextTable(rows, head, indent="")
 
 
 def _step_table(result: dict[str, Json]) -> TextTable:

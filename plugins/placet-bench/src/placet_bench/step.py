@@ -196,7 +196,7 @@ def _environments(sizes: Sequence[int]) -> list[Stepper]:
     return [*worlds, plain_env_step(PLAIN_ENV, max(sizes))]
 
 
-def _if_installed(make: Callable[[], list[Stepper]], notes: list[str]) -> list[Stepper]:
+def if_installed(make: Callable[[], list[Stepper]], notes: list[str]) -> list[Stepper]:
     """Return the steppers of an optional package; without it none, and add a note."""
     try:
         return make()
@@ -205,7 +205,8 @@ def _if_installed(make: Callable[[], list[Stepper]], notes: list[str]) -> list[S
         return []
 
 
-async def _measured(steppers: Sequence[Stepper], acts: int, seconds: float) -> list[Costs]:
+async def measured(steppers: Sequence[Stepper], acts: int, seconds: float) -> list[Costs]:
+    """Open steppers, run them in turns, and return their costs; as `alternate`."""
     async with AsyncExitStack() as stack:
         for stepper in steppers:
             await stack.enter_async_context(stepper)
@@ -231,16 +232,16 @@ def _row(costs: Costs, base: Costs | None = None, bar: str = "") -> dict[str, Js
 async def step(scale: Scale, seconds: float) -> dict[str, Json]:
     """Measure workload `step`: L1 and L2 beside their peers, growth, environments, a look, L3."""
     agents, notes = scale.step_agents, list(NOTES)
-    mesa = _if_installed(lambda: _mesa(agents), notes)
-    environments = _if_installed(lambda: _environments(scale.env_agents), notes)
+    mesa = if_installed(lambda: _mesa(agents), notes)
+    environments = if_installed(lambda: _environments(scale.env_agents), notes)
     l2 = SimulationStep(L2, agents, simulation_of(agents))
-    same = await _measured([KernelStep(L1, agents), l2, *mesa], STEPS_PER_TURN * agents, seconds)
+    same = await measured([KernelStep(L1, agents), l2, *mesa], STEPS_PER_TURN * agents, seconds)
     sizes = [KernelStep(L1, count) for count in scale.step_crowds]
-    growth = await _measured(sizes, max(scale.step_crowds), seconds)
-    environment = await _measured(environments, max(scale.env_agents), seconds)
+    growth = await measured(sizes, max(scale.step_crowds), seconds)
+    environment = await measured(environments, max(scale.env_agents), seconds)
     envs, plains = environment[:-1], environment[-1:]
     worlds = [Look(LOOK, scale.look_entities), Look(SIGHT, scale.look_entities, reads_sight=True)]
-    look, sight = await _measured(worlds, LOOKS_PER_TURN, seconds)
+    look, sight = await measured(worlds, LOOKS_PER_TURN, seconds)
     town = spread([town_seconds(scale.town_arguments) for _ in range(scale.town_runs)])
     notes.append(f"L3: `placet run town --no-verify` takes {town.middle:.2f} CPU s")
     by_name = {costs.stepper.name: costs for costs in same}

@@ -268,6 +268,13 @@ async def importing(scale: Scale, _seconds: float) -> Figures:
     }
 
 
+async def columns(scale: Scale, seconds: float) -> Figures:
+    """Measure workload `columns`: column batches of whole populations beside W1 and Mesa."""
+    from placet_bench.columns import columns as measure  # noqa: PLC0415  # numpy is an extra
+
+    return await measure(scale, seconds)
+
+
 SUITE: Final[Mapping[str, Workload]] = {
     "w1": w1,
     "w1s": w1s,
@@ -279,6 +286,7 @@ SUITE: Final[Mapping[str, Workload]] = {
     "recovery": recovery,
     "kernel": kernel,
     "step": step,
+    "columns": columns,
     "overload": overload,
     "http": http,
     "memory": memory,

@@ -78,6 +78,8 @@ class Scale:
         look_entities: Entities of the world that an agent looks at.
         town_runs: Runs of `placet run town --no-verify` (L3).
         town_arguments: More arguments of that command.
+        column_agents: Sizes of the populations whose column batches are measured.
+        members: Size of the population whose registration and memory are measured.
     """
 
     agents: int = 100
@@ -98,6 +100,8 @@ class Scale:
     look_entities: int = 10_000
     town_runs: int = 3
     town_arguments: tuple[str, ...] = ()
+    column_agents: tuple[int, ...] = (1_000, 10_000, 100_000)
+    members: int = 1_000_000
 
     @property
     def shape(self) -> Shape:

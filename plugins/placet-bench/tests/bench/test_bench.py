@@ -11,6 +11,8 @@ from placet.kernel.log.replay import Replayer
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import Admitted, decode_record
 from placet_bench import WORKLOADS, Scale, as_markdown, as_table, run
+from placet_bench.columns import BOUND, CLAIM, FOLD, GIVE, MOVE, MOVE_DIGEST, PERMUTED
+from placet_bench.columns import MESA as MESA_DRAW
 from placet_bench.measure import Sample, cpu_ratios, percentiles_ms, ratios, spread
 from placet_bench.reference_loop import submit
 from placet_bench.report import BARS, figure
@@ -37,6 +39,8 @@ TINY = Scale(
     look_entities=6,
     town_runs=1,
     town_arguments=("--agents", "4", "--ticks", "2"),
+    column_agents=(20, 40),
+    members=100,
 )
 SHAPE = Shape(agents=3, window_ids=64)
 
@@ -110,6 +114,23 @@ def test_a_step_is_measured_beside_its_peers(results):
         assert row["rounds"] >= ROUNDS_MIN
     assert results["step"]["batch_intents"] == 1
     assert results["step"]["town_cpu_seconds"] > 0
+
+
+def test_columns_are_measured_beside_throughput_and_mesa_by_size(results):
+    result = results["columns"]
+    sizes = [(row["name"], row["agents"]) for row in result["rows"]]
+    assert len(set(sizes)) == len(sizes) - 1  # W1 is of one size in both groups
+    names = {MOVE, MOVE_DIGEST, PERMUTED, CLAIM, GIVE, BOUND, FOLD, MESA_DRAW}
+    assert {(name, size) for name in names for size in TINY.column_agents} < set(sizes)
+    for row in result["rows"]:
+        assert 0 < row["cpu_us"]["p25"] <= row["cpu_us"]["median"] <= row["cpu_us"]["p75"]
+        assert (
+            ("w1_factor" in row) == ("mesa_factor" in row) == (row["name"] in names - {MESA_DRAW})
+        )
+    assert result["bytes_per_member"] > 0
+    table = as_table([result])
+    assert MOVE in table
+    assert "Mesa ÷ it" in table
 
 
 def test_storage_is_measured_in_bytes(results):

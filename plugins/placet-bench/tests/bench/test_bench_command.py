@@ -17,13 +17,15 @@ def test_bench_prints_the_results_of_the_benchmarks(placet, monkeypatch):
     }
     asked = []
 
-    def run(names, seconds, on_progress):
-        asked.append((names, seconds))
+    def run(names, seconds, scale, on_progress):
+        asked.append((names, seconds, scale.column_agents))
         return [result]
 
     monkeypatch.setattr(placet_bench, "run", run)
     assert placet("bench", "W1", "--seconds", "2", "--json").json() == [result]
-    assert asked == [(["w1"], 2.0)]
+    assert asked == [(["w1"], 2.0, (1_000, 10_000, 100_000))]
+    assert placet("bench", "columns", "--column-agents", "1000000").code == 0
+    assert asked[-1] == (["columns"], 5.0, (1_000, 10_000, 100_000, 1_000_000))
     assert "CPython 3.11.0; a test; 5 s each" in placet("bench").out
     outcome = placet("bench", "w99")
     assert outcome.code == 1

@@ -70,7 +70,7 @@ def test_a_missing_peer_is_named_with_its_remedy(monkeypatch):
     monkeypatch.delitem(sys.modules, "placet_bench.mesa_steps", raising=False)
     monkeypatch.setattr(builtins, "__import__", without_mesa)
     notes: list[str] = []
-    assert workload._if_installed(lambda: workload._mesa(2), notes) == []
+    assert workload.if_installed(lambda: workload._mesa(2), notes) == []
     (note,) = notes
     assert "pip install 'mesa==3.3.1'" in note
 

@@ -6,7 +6,7 @@ that of the rows one after another in the fair order, which `row_by_row.py` does
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,6 @@ from placet.kernel.state.table import TableData
 FREE: Final = -1
 Target: TypeAlias = tuple[str, str]
 """Table and field that a rule adds to."""
-
-Sums: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
-"""Sums of the additions to the rows of a field."""
-
-ROUND_MIN: Final = 64
-"""Rows that are decided in rounds; fewer are decided one after another in the same time."""
-
-_SHARE_MIN: Final = 16
-"""Rounds end when fewer than one of so many rows are decided in one."""
 
 _LAST: Final = U64(2**64 - 1)
 _FAR: Final = 2**62
@@ -86,7 +77,8 @@ def in_danger(
     found: dict[Target, Mask] = {}
     for target, adds in additions.items():
         is_exact = adds.is_exact()
-        down = up = None
+        down: Array | None = None
+        up: Array | None = None
         for keys, amounts in adds.calls:
             at, by = keys, amounts
             if living is not None:
@@ -109,8 +101,8 @@ def in_danger(
 
 
 def _summed(
-    sums: Sums | None, at: Rows64 | None, by: NDArray[np.int64], adds: Additions, is_exact: bool
-) -> Sums:
+    sums: Array | None, at: Rows64 | None, by: NDArray[np.int64], adds: Additions, is_exact: bool
+) -> Array:
     """Add amounts to the sums of the rows of a field; `at` None is all rows, in order."""
     if sums is None:
         sums = np.zeros(len(adds.column), np.int64 if is_exact else np.float64)
@@ -121,9 +113,11 @@ def _summed(
     return sums
 
 
-def _beyond(adds: Additions, down: Sums | None, up: Sums | None, is_exact: bool) -> Mask | None:
+def _beyond(adds: Additions, down: Array | None, up: Array | None, is_exact: bool) -> Mask | None:
     """Return the rows that the decreases alone, or the increases, would take out of bounds."""
-    value, margin, danger = adds.column, 0, None
+    value: Array = adds.column
+    margin: Any = 0
+    danger: Mask | None = None
     if not is_exact:
         # Doubles lose digits, so the bounds get a margin: a row in danger that is none is only
         # decided more slowly.
@@ -235,7 +229,7 @@ def grant_several(order: Rows64, slots: Sequence[Rows64], size: int, lost_to: Ro
             losers.append(waiting[lost])
             waiting = waiting[~lost]
             keys = [each[~lost] for each in keys]
-        won = _firsts(keys, ranks)
+        won = firsts(keys, ranks)
         for each in keys:
             owner[each[won]] = waiting[won]
         owner[size] = FREE
@@ -244,7 +238,7 @@ def grant_several(order: Rows64, slots: Sequence[Rows64], size: int, lost_to: Ro
         _name_winners(np.concatenate(losers), order, slots, owner, lost_to)
 
 
-def _firsts(keys: Sequence[Rows64], ranks: Rows64) -> Mask:
+def firsts(keys: Sequence[Rows64], ranks: Rows64) -> Mask:
     """Return the rows that are the first on each of their keys.
 
     Args:
@@ -277,119 +271,3 @@ def _name_winners(
         taken = (keys >= 0) & (holder >= 0)
         taken[taken] = rank[holder[taken]] < rank[lost[taken]]
         lost_to[lost[taken]] = holder[taken]
-
-
-class Turns:
-    """The turns of rows, in the fair order, of which some add to fields in danger.
-
-    In each round the rows are decided that are the first on all of their keys: what they find is
-    what the rows before them left. Where few rows are, because many want one key, the rest is
-    decided one after another.
-
-    Attributes:
-        lost_to: Place of the row that took the first claim which was taken, for each row; -1 none.
-        is_beyond: Whether the addition of each row would leave the bounds of a field.
-    """
-
-    def __init__(
-        self,
-        order: Rows64,
-        slots: Sequence[Rows64],
-        size: int,
-        additions: Mapping[Target, Additions],
-        danger: Mapping[Target, Mask],
-    ) -> None:
-        self._order = order
-        self._claims = [slot.take(order) for slot in slots]
-        self._owner = np.full(size + 1, FREE, np.int64)  # the last slot stands for -1: no claim
-        self._adds: list[tuple[Rows64, NDArray[np.int64], int, int]] = []
-        columns: list[Array] = []
-        first = 0
-        self._is_exact = all(additions[target].is_bounded() for target in danger)
-        for target, mask in danger.items():
-            adds = additions[target]
-            columns.append(adds.column.astype(np.int64 if self._is_exact else object))
-            for at, by in adds.calls:
-                keys = at.take(order)
-                keys = np.where((keys >= 0) & mask.take(keys), keys + first, -1)
-                self._adds.append((keys, by.take(order), adds.low, adds.high))
-            first += len(adds.column)
-        self._values = np.append(np.concatenate(columns), 0)  # the last is of -1: no addition
-        self.lost_to = np.full(len(order), FREE, np.int64)
-        self.is_beyond = np.zeros(len(order), np.bool_)
-
-    def pass_all(self) -> None:
-        """Decide all rows."""
-        waiting = np.arange(len(self._order))
-        claimed, added = len(self._owner), len(self._values)
-        ranks = np.full(claimed + added, len(waiting), np.int64)
-        while len(waiting) >= ROUND_MIN and self._is_exact:
-            claims = [keys.take(waiting) for keys in self._claims]
-            adds = [keys.take(waiting) for keys, *_ in self._adds]
-            shifted = [np.where(keys < 0, -1, keys + claimed) for keys in adds]
-            is_first = _firsts([*claims, *shifted], ranks)
-            self._pass_first(waiting[is_first])
-            rest = waiting[~is_first]
-            if _SHARE_MIN * (len(waiting) - len(rest)) < len(waiting):
-                waiting = rest
-                break
-            waiting = rest
-        self._pass_one_by_one(waiting)
-
-    def _pass_first(self, rows: Rows64) -> None:
-        """Decide rows of which no two have a key in common."""
-        for keys in reversed(self._claims):
-            holder = self._owner.take(keys.take(rows))
-            self.lost_to[rows] = np.where(holder == FREE, self.lost_to.take(rows), holder)
-        rows = rows[self.lost_to.take(rows) == FREE]
-        parts = [(keys.take(rows), by.take(rows), *bounds) for keys, by, *bounds in self._adds]
-        is_beyond = np.zeros(len(rows), np.bool_)
-        totals = []
-        for keys, _, low, high in parts:
-            total = self._values.take(keys)
-            for others, by, *_ in parts:
-                total += np.where(others == keys, by, 0)  # a row may add to one row twice
-            is_beyond |= (keys >= 0) & ((total < low) | (total > high))
-            totals.append(total)
-        self.is_beyond[rows[is_beyond]] = True
-        passed = ~is_beyond
-        for (keys, *_), total in zip(parts, totals, strict=True):
-            self._values[keys[passed]] = total[passed]
-        self._values[-1] = 0
-        rows = rows[passed]
-        for keys in self._claims:
-            self._owner[keys.take(rows)] = self._order.take(rows)
-        self._owner[-1] = FREE
-
-    def _pass_one_by_one(self, rows: Rows64) -> None:
-        claims = [keys.take(rows).tolist() for keys in self._claims]
-        adds = [
-            (keys.take(rows).tolist(), by.take(rows).tolist(), low, high)
-            for keys, by, low, high in self._adds
-        ]
-        owner: dict[int, int] = {}
-        for each in claims:
-            owner.update(zip(each, self._owner[each].tolist(), strict=True))
-        value: dict[int, int] = {}
-        for each, *_ in adds:
-            value.update(zip(each, self._values[each].tolist(), strict=True))
-        for at, (row, place) in enumerate(
-            zip(rows.tolist(), self._order.take(rows).tolist(), strict=True)
-        ):
-            wanted = [keys[at] for keys in claims if keys[at] >= 0]
-            winner = next((owner[key] for key in wanted if owner[key] != FREE), FREE)
-            if winner != FREE:
-                self.lost_to[row] = winner
-                continue
-            after: dict[int, int] = {}
-            bounds: dict[int, tuple[int, int]] = {}
-            for keys, by, low, high in adds:
-                key = keys[at]
-                if key >= 0:
-                    after[key] = after.get(key, value[key]) + by[at]
-                    bounds[key] = (low, high)
-            if any(not bounds[key][0] <= total <= bounds[key][1] for key, total in after.items()):
-                self.is_beyond[row] = True
-                continue
-            value.update(after)
-            owner.update(dict.fromkeys(wanted, place))

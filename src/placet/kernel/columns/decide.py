@@ -27,7 +27,6 @@ from placet.kernel.arrays.values import Mask, misfits
 from placet.kernel.arrays.words import U64, Array, Words, mix_array
 from placet.kernel.columns.contention import (
     FREE,
-    Turns,
     additions_of,
     contenders,
     grant_one,
@@ -36,6 +35,7 @@ from placet.kernel.columns.contention import (
     slots_of,
 )
 from placet.kernel.columns.form import CheckedColumns
+from placet.kernel.columns.turns import Turns
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.members import Members
 from placet.kernel.ledger.token_buckets import OWN
