@@ -136,7 +136,7 @@ class Lab(Domain):
 
         cell = {"cell": Field("i8", low=0, high=cells - 1)}
         number, small = Field("i4", low=0, high=n - 1), Field("i2")
-        self.kinds = (
+        self.kinds: Sequence[Kind] = (
             kind("Move", {"to": Field("f8", 2, low=0, high=SIDE)}, move, reads_self="lab.agents"),
             kind("Settle", cell, settle),
             kind("Take", cell, take),

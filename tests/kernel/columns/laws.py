@@ -146,6 +146,18 @@ def code(verdict: Any) -> str:
     return "admitted" if verdict.admitted else verdict.refusals[0].code
 
 
+def answer(verdict: Any) -> object:
+    """Return what an ordinary verdict and that of a row have in common."""
+    if verdict.admitted:
+        return "admitted"
+    refusal = verdict.refusals[0]  # each quota has one, with the same time
+    changed = [change["entity"] for change in refusal.changed]
+    if refusal.code == "conflict":  # the lanes claim under different names of rows
+        changed = []
+    agent_id = refusal.details.get("agent_id")
+    return refusal.code, refusal.stage, refusal.retry_after, agent_id, changed
+
+
 class Requests:
     """The column batches that a population remembers: a model of dedup.
 
@@ -313,10 +325,10 @@ def run_law_b(seed: int, *, size: int = 8, ticks: int = 6) -> int:
                         agents=None if is_whole else agents, context_seq=own,
                     )
                 )  # fmt: skip
-                mine = [verdict.code_of(int(c)) for c in verdict.codes]
+                mine = list(map(answer, verdict))
             else:
-                mine = list(map(code, a.decide_group(ordinary(kind, payload, agents, req, own))))
-            theirs = list(map(code, b.decide_group(ordinary(kind, payload, agents, req, other))))
+                mine = list(map(answer, a.decide_group(ordinary(kind, payload, agents, req, own))))
+            theirs = list(map(answer, b.decide_group(ordinary(kind, payload, agents, req, other))))
             assert mine == theirs, (seed, tick, part, kind)
             assert a.digest() == b.digest(), (seed, tick, part, kind)
             # A group of refusals that leave no record is not counted, and would draw another order.

@@ -103,7 +103,10 @@ BAD_AMOUNTS: dict[str, tuple[Any, str]] = {
     "dates": (np.zeros(N, "M8[s]"), r"numbers of i4, got datetime64\[s\]"),
     "records": (np.zeros(N, [("a", "i4")]), "numbers of i4, got"),
     "ragged lists": ([[1], [1, 2], [1], [1]], "array of numbers, got list"),
-    "masked items": (np.ma.array([1] * N, mask=[0, 1, 0, 0]), "has masked items; fill them"),
+    "masked items": (
+        np.ma.array([1] * N, mask=[False, True, False, False]),
+        "has masked items; fill them",
+    ),
     "memory of a device": (OnDevice(), "array of numbers, got OnDevice: can't convert a device"),
     "half of DLPack": (NoDevice(), "array of numbers, got NoDevice"),
 }
@@ -258,7 +261,7 @@ def test_the_kernel_keeps_no_array_of_the_caller(is_whole: bool) -> None:
     verdict = kernel.decide_columns(batch)
 
     def seen() -> object:
-        return list(log), kernel.world_digest(), list(map(repr, verdict))
+        return list(log), kernel.world_digest(), [repr(one) for one in verdict]
 
     before = seen()
     to[:] = 0
@@ -286,10 +289,14 @@ def test_a_rule_cannot_write_the_arrays_that_it_reads() -> None:
         arrays = [rows.numbers, rows.payload["x"], rows.own["hue"], rows.table("lab.cells")["who"]]
         seen.extend(array.flags.writeable for array in arrays)
 
+    class Looking(Lab):
+        def __init__(self) -> None:
+            super().__init__(N, N)
+            kind = Kind("Look", {"x": Field("i2")}, rows=look, table="lab.agents")
+            self.kinds = (*self.kinds, kind)
+
     for is_whole in (True, False):
-        domain = Lab(N, N)  # one of its own, whose kind is changed
-        domain.kinds = (Kind("Look", {"x": Field("i2")}, rows=look, table="lab.agents"),)
-        kernel = Kernel(domain)
+        kernel = Kernel(Looking())
         kernel.register_population("birds", N, table="lab.agents")
         x, agents = np.ones(N, "i2"), None if is_whole else np.arange(N)
         kernel.change_agent("birds:2", "suspended" if is_whole else "resumed")

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placet.kernel.arrays import words
+from placet.kernel.arrays import row_codes, words
 from placet.kernel.arrays.authors import SEVERAL
 from placet.kernel.columns import contention, decide, form, record, settle
 from placet.kernel.ledger.members import Members
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.log import replay
 from placet.kernel.log.replay import Divergence
-from placet.kernel.plugin import rows
 from tests.kernel.columns.laws import run_law_a, run_law_b
 
 Patch = pytest.MonkeyPatch
@@ -49,8 +48,8 @@ def the_payload_is_known_by_its_object(patch: Patch) -> None:
 @fault("A")
 def reasons_are_numbered_by_call(patch: Patch) -> None:
     def numbered(codes: Any, made: Any, batch: Any) -> Any:
-        used = np.unique(codes[codes >= rows.RULE]).tolist()
-        return [(code, f"{batch.domain}.{made[code - rows.RULE][0]}", "") for code in used]
+        used = np.unique(codes[codes >= row_codes.RULE]).tolist()
+        return [(code, f"{batch.domain}.{made[code - row_codes.RULE][0]}", "") for code in used]
 
     patch.setattr(decide, "numbered", numbered)
 
@@ -80,8 +79,8 @@ def halves_end_at_two_rows(patch: Patch) -> None:
     def make(joined: Any) -> Any:
         def paired(whole: Any, parts: Any) -> Any:
             whole = joined(whole, parts)
-            faults = np.flatnonzero(whole.code == rows.RULE_ERROR)
-            whole.code[np.minimum(faults | 1, whole.n - 1)] = rows.RULE_ERROR
+            faults = np.flatnonzero(whole.code == row_codes.RULE_ERROR)
+            whole.code[np.minimum(faults | 1, whole.n - 1)] = row_codes.RULE_ERROR
             return whole
 
         return paired
@@ -119,7 +118,7 @@ def winners_are_named_by_their_place(patch: Patch) -> None:
             result = decided(batch, seen, codes, lost_to)
             if not len(result.winners):
                 return result
-            places = lost_to[seen.code == decide.CONFLICT].astype(np.int32)
+            places = lost_to[seen.code == row_codes.CONFLICT].astype(np.int32)
             return result._replace(winners=places)
 
         return named

@@ -28,19 +28,19 @@ def known(
 
     The same request gets the same verdict, another one under its req_id is refused.
     """
-    members, ledger = batch.members, context.ledger
+    members, name = batch.members, f"b{number}"
     answer = members.remembered.get(batch.req_id)
-    name, moment = f"b{number}", (ledger.seq, context.now_ns, durability)
     if answer is not None and answer.fingerprint == batch.fingerprint:
         codes = np.frombuffer(answer.codes, np.uint8) if answer.codes else None
         winners = np.frombuffer(answer.winners, "<i4")
         return ColumnVerdict(
-            batch, name, codes, answer.reasons, winners, answer.seq, *moment, replayed=True
+            *(batch, context, name, codes, answer.reasons, winners, answer.seq, durability),
+            replayed=True,
         )
     if answer is None and not members.is_forgotten(batch.req_id):
         return None
-    code = TOO_OLD if answer is None else REUSED
-    return ColumnVerdict(batch, name, np.full(len(batch), code, np.uint8), [], _NONE, None, *moment)
+    codes = np.full(len(batch), TOO_OLD if answer is None else REUSED, np.uint8)
+    return ColumnVerdict(batch, context, name, codes, [], _NONE, None, durability)
 
 
 def decide(
@@ -77,12 +77,11 @@ def decide(
     is_admitted = record.seq != record.group_seq
     return ColumnVerdict(
         batch,
+        context,
         f"b{number}",
         decided.codes,
         decided.reasons,
         decided.winners,
         record.seq if is_admitted else None,
-        ledger.seq,
-        context.now_ns,
         journal.durability,
     )

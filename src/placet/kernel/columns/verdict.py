@@ -1,11 +1,13 @@
-"""The verdict on a column batch."""
+"""The verdict on a column batch: arrays of all rows, and the ordinary verdict of one row."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from placet.kernel.arrays.row_codes import CONFLICT, OK, ROW_CODES
 from placet.kernel.arrays.values import Mask
+from placet.kernel.columns.row_refusal import Asked, changed_of, details_of, message_of, waits
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.column_records import ColumnReason
 from placet.schemas.printable import printable
@@ -16,11 +18,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from placet.kernel.columns.form import CheckedColumns
-    from placet.schemas.codec import Json
+    from placet.kernel.context import GateContext
 
 
 class ColumnVerdict:
     """The answer to a column batch: one seq, and a code for each row.
+
+    `verdict[17]` is the verdict on row 17, as an ordinary intent of its agent has it. It is made
+    when it is asked for: its `changed` are the changes that the agent may see at that moment.
 
     Attributes:
         batch_id: Name of the batch.
@@ -31,44 +36,52 @@ class ColumnVerdict:
         sim_time: Simulated time of the decision, seconds.
         replayed: The batch was sent before: this is its first verdict.
         winners: Number of the member that won, for each row; -1 of a row that lost no claim.
+        retry_after: Simulated seconds after which each row passes its quotas; NaN of a row that no
+            quota refused, infinite where waiting does not help. None if no quota refused a row.
         durability: How the log keeps the record.
     """
 
     __slots__ = (
-        *("_names", "_population", "_reasons", "_rows", "batch_id", "codes", "current_seq"),
-        *("durability", "replayed", "req_id", "seq", "sim_time", "winners"),
+        *("_asked", "_reasons", "batch_id", "codes", "current_seq", "durability", "replayed"),
+        *("req_id", "retry_after", "seq", "sim_time", "winners"),
     )
 
     def __init__(  # noqa: PLR0917  # the fields of a verdict
         self,
         batch: "CheckedColumns",
+        context: "GateContext",
         batch_id: str,
         codes: "NDArray[np.uint8] | None",
         reasons: list[ColumnReason],
         winners: "NDArray[np.int32]",
         seq: int | None,
-        current_seq: int,
-        now_ns: int,
         durability: str,
         *,
         replayed: bool = False,
     ) -> None:
-        self._population, self._rows = batch.members.name, batch.numbers
+        current = context.ledger.seq
+        opened_at = None if replayed else current - (seq is not None)
+        self._asked = Asked.of(batch, context, opened_at)
         self.batch_id, self.req_id = batch_id, batch.req_id
         self.codes = np.zeros(len(batch), np.uint8) if codes is None else codes
         self.codes.flags.writeable = False
         self._reasons = {code: (name, message) for code, name, message in reasons}
-        self.seq, self.current_seq, self.sim_time = seq, current_seq, now_ns / SECOND_NS
+        self.seq, self.current_seq, self.sim_time = seq, current, context.now_ns / SECOND_NS
         self.replayed, self.durability = replayed, durability
         self.winners = np.full(len(batch), -1, np.int32)
         if len(winners):
             self.winners[self.codes == CONFLICT] = winners
+        self.retry_after = waits(batch, context, codes)
 
     def __repr__(self) -> str:
-        return printable(f"<ColumnVerdict {self.batch_id} of {self._population}: {self.counts()}>")
+        name = self._asked.members.name
+        return printable(f"<ColumnVerdict {self.batch_id} of {name}: {self.counts()}>")
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return (self[row] for row in range(len(self)))
 
     @property
     def admitted(self) -> Mask:
@@ -82,27 +95,49 @@ class ColumnVerdict:
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows of each code, `admitted` first."""
-        counts = np.bincount(self.codes, minlength=1)
-        return {self.code_of(code): int(counts[code]) for code in np.flatnonzero(counts).tolist()}
+        found: dict[str, int] = {}
+        numbers = np.bincount(self.codes)
+        for code in np.flatnonzero(numbers).tolist():
+            name = self.code_of(code)  # the kernel has two causes of some codes
+            found[name] = found.get(name, 0) + int(numbers[code])
+        return found
 
     def __getitem__(self, row: int) -> Verdict:
-        """Return the verdict on one row, as an ordinary intent of its agent has one."""
-        if not -len(self) <= row < len(self):
-            raise IndexError(f"the batch has {len(self)} rows, and no row {row}")
-        code = int(self.codes[row])
-        if code == OK:
-            return Verdict(
-                self.batch_id, True, self.seq, self.current_seq, self.sim_time, (), self.replayed
-            )
-        stage, name, message = self._refusal_of(code)
-        details: dict[str, Json] = {"agent_id": f"{self._population}:{int(self._rows[row])}"}
-        winner = int(self.winners[row])
-        if winner >= 0:
-            details["winner"] = f"{self._population}:{winner}"
-            message += f", by {details['winner']}"
-        refusal = Refusal(name, message, stage, 0, self.req_id, details=details)
+        """Return the verdict on one row, as an ordinary intent of its agent has it.
+
+        Raises:
+            IndexError: The batch has no such row.
+        """
+        count = len(self)
+        if not -count <= row < count:
+            raise IndexError(f"the batch has the rows 0..{count - 1}, and no row {row}")
+        row %= count
+        refusals = () if self.codes[row] == OK else (self._refusal(row),)
         return Verdict(
-            self.batch_id, False, None, self.current_seq, self.sim_time, (refusal,), self.replayed
+            self.batch_id,
+            not refusals,
+            None if refusals else self.seq,
+            self.current_seq,
+            self.sim_time,
+            refusals,
+            self.replayed,
+            durability=self.durability,
+            req_ids=[self.req_id],
+        )
+
+    def _refusal(self, row: int) -> Refusal:
+        code, asked, winner = int(self.codes[row]), self._asked, int(self.winners[row])
+        stage, name, message = self._refusal_of(code)
+        seconds = None if self.retry_after is None else float(self.retry_after[row])
+        retry_after = None if seconds is None or not np.isfinite(seconds) else seconds
+        if code in ROW_CODES:
+            message = message_of(asked, code, row, retry_after)
+        details = details_of(asked, code, row, winner)
+        if "winner" in details:
+            message += f" by {details['winner']!r}; look again and choose another"
+        changed = changed_of(asked, code, row, winner)
+        return Refusal(
+            name, message, stage, row, self.req_id, "", retry_after, (), changed, details
         )
 
     def _refusal_of(self, code: int) -> tuple[Stage, str, str]:
