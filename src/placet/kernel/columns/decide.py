@@ -39,7 +39,16 @@ from placet.kernel.columns.turns import Turns
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.members import Members
 from placet.kernel.ledger.token_buckets import OWN
-from placet.kernel.plugin.rows import Draw, RowCall, Rows, Rows64, judge
+from placet.kernel.plugin.rows import (
+    Draw,
+    RowCall,
+    Rows,
+    Rows64,
+    ShapeError,
+    UnequalCallsError,
+    have_one_form,
+    judge,
+)
 from placet.kernel.prng import draw_state, mix64
 from placet.kernel.state.table import TableData
 from placet.schemas.config import ALL_KINDS, Quota
@@ -228,7 +237,10 @@ def _ruled(  # the parts of a batch that its rule is called on
     *,
     is_whole: bool,
 ) -> Rows:
-    """RowCall the rule; where it raises on halves, down to the rows at fault."""
+    """Call the rule; where it raises on halves, down to the rows at fault.
+
+    The first fault is reported: a rule that always raises would report one a row.
+    """
     tables = context.state.tables
     assert batch.kind.table is not None, "a kind with a rule of rows names its table"
     table, draws_of = tables[batch.kind.table], drawer(batch, context, seed)
@@ -243,8 +255,17 @@ def _ruled(  # the parts of a batch that its rule is called on
         values = {name: column[start:stop] for name, column in payload.items()}
         return Rows(table, tables, part, values, draws_of(part), moment)
 
+    faults: list[Exception] = []
+
+    def report(place: int, error: Exception) -> None:
+        if not faults:
+            on_fault(fault_of(batch, int(numbers[place])), error)
+        faults.append(error)
+
     def called(start: int, stop: int) -> list[Rows]:
         rows = made(start, stop)
+        if not rows.n:
+            return [rows]
         try:
             with np.errstate(all="ignore"):
                 batch.kind.rows(rows)  # type: ignore[misc]  # the form requires one
@@ -252,16 +273,28 @@ def _ruled(  # the parts of a batch that its rule is called on
         except INTERRUPTS:
             raise
         except Exception as error:  # noqa: BLE001  # the rule boundary
-            if stop - start > 1:
+            if stop - start > 1 and not isinstance(error, ShapeError):
                 middle = (start + stop) // 2
                 return called(start, middle) + called(middle, stop)
-            on_fault(f"rule of {batch.kind.name}", error)
+            report(start, error)
             rows = made(start, stop)
             rows.code[:] = RULE_ERROR
         return [rows]
 
     parts = called(0, len(numbers))
-    return parts[0] if len(parts) == 1 else _joined(made(0, len(numbers)), parts)
+    if len(parts) == 1:
+        return parts[0]
+    whole = made(0, len(numbers))
+    if not have_one_form(parts):
+        report(0, UnequalCallsError())
+        whole.code[:] = RULE_ERROR
+        return whole
+    return _joined(whole, parts)
+
+
+def fault_of(batch: CheckedColumns, number: int) -> str:
+    """Return the place of an exception of a rule, for reports: its kind, and an agent of a row."""
+    return f"rule of {batch.kind.name} for {batch.members.name}:{number}"
 
 
 def _joined(whole: Rows, parts: Sequence[Rows]) -> Rows:

@@ -5,7 +5,8 @@ row passes the stages as an ordinary intent does, with the objects of the ledger
 `Kernel.uses_arrays = False` selects it, and the tests hold the two to the same bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from placet.kernel.arrays.words import U64, Array, Words
 from placet.kernel.columns.decide import (
     Decided,
     FaultSink,
+    fault_of,
     is_owned,
     is_permitted,
     numbered,
@@ -39,7 +41,14 @@ from placet.kernel.columns.form import CheckedColumns
 from placet.kernel.ledger.agent import Agent
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.members import Members
-from placet.kernel.plugin.rows import RowCall, Rows, Rows64, judge
+from placet.kernel.plugin.rows import (
+    RowCall,
+    Rows,
+    Rows64,
+    UnequalCallsError,
+    have_one_form,
+    judge,
+)
 from placet.kernel.prng import agent_key, mix64, mix_word, random_u64
 from placet.kernel.state.table import TableData
 from placet.kernel.state.tree import State
@@ -59,14 +68,13 @@ def decide(
     codes = _gate(batch, context, names)
     salt = mix64(seed, ledger.tick, ledger.group)
     order = sorted(range(len(names)), key=lambda row: mix_word(salt, agent_key(names[row])))
-    seen: dict[int, Rows] = {}
+    seen = _seen(
+        batch, context, [row for row, code in enumerate(codes) if code == OK], names, seed, on_fault
+    )
     turn = _Turn(context.state)
     for row in order:
-        if codes[row] != OK:
-            continue
-        rows = _ruled(batch, context, row, names[row], seed, on_fault)
-        seen[row] = rows
-        codes[row] = int(rows.code[0]) or turn.pass_row(row, rows)
+        if row in seen:
+            codes[row] = int(seen[row].code[0]) or turn.pass_row(row, seen[row])
     winners = [
         int(batch.numbers[turn.lost_to[row]]) for row in range(len(names)) if codes[row] == CONFLICT
     ]
@@ -140,15 +148,41 @@ def _is_over(ledger: Ledger, members: Members, agent: Agent, kind: str, now_ns: 
 # the rule
 
 
+def _seen(
+    batch: CheckedColumns,
+    context: "GateContext",
+    living: Sequence[int],
+    names: Sequence[str],
+    seed: int,
+    on_fault: FaultSink,
+) -> dict[int, Rows]:
+    """Call the rule with each row; report the first fault."""
+    faults: list[Exception] = []
+
+    def report(row: int, error: Exception) -> None:
+        if not faults:
+            on_fault(fault_of(batch, int(batch.numbers[row])), error)
+        faults.append(error)
+
+    seen: dict[int, Rows] = {}
+    for row in living:
+        seen[row] = _ruled(batch, context, row, names[row], seed, partial(report, row))
+    if not have_one_form(seen.values()):
+        report(living[0], UnequalCallsError())
+        for rows in seen.values():
+            rows.code[:] = RULE_ERROR
+    return seen
+
+
 def _ruled(
     batch: CheckedColumns,
     context: "GateContext",
     row: int,
     name: str,
     seed: int,
-    on_fault: FaultSink,
+    report: Callable[[Exception], None],
 ) -> Rows:
-    """RowCall the rule with one row."""
+    """Call the rule with one row."""
     ledger, tables = context.ledger, context.state.tables
     number = int(batch.numbers[row])
     moment = (ledger.tick, context.now_ns)
@@ -172,7 +206,7 @@ def _ruled(
     except INTERRUPTS:
         raise
     except Exception as error:  # noqa: BLE001  # the rule boundary
-        on_fault(f"rule of {batch.kind.name}", error)
+        report(error)
         rows = made()
         rows.code[:] = RULE_ERROR
     return rows

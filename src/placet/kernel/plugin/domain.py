@@ -156,6 +156,10 @@ class Kind:
         _load_pydantic()
         if self.rows is not None:
             _make_of_rows(self)
+        elif self.table is not None:
+            raise ValueError(
+                f"kind {self.name!r} has a table and no rule of rows; write rows=... beside it"
+            )
         name: object = self.name
         if not isinstance(name, str) or not is_kind_name(name):
             raise ValueError(
@@ -190,6 +194,8 @@ _NOT_FOR_ROWS: Final = (
 )
 """Parts of a kind that a rule of rows does not have."""
 
+_SEE: Final = "see docs/concepts/columns.md"
+
 
 def _make_of_rows(kind: Kind) -> None:
     """Set payload type and rule for one intent of a kind with a rule of rows.
@@ -202,8 +208,7 @@ def _make_of_rows(kind: Kind) -> None:
 
     name = f"kind {kind.name!r}"
     rows: object = kind.rows
-    if not callable(rows):
-        raise ValueError(f"the rows of {name} must be a function of rows, got {rows!r}")
+    _require_function(f"the rows of {name}", rows, "rows")
     rule: object = kind.rule
     if rule is not None and not isinstance(rule, RowRule):
         raise ValueError(f"{name} has both a rule and a rule of rows; set one of them")
@@ -211,16 +216,25 @@ def _make_of_rows(kind: Kind) -> None:
         raise ValueError(f"{name} has a rule of rows; name the table of its agents: table='...'")
     for part in _NOT_FOR_ROWS:
         if getattr(kind, part):
-            raise ValueError(
-                f"{name} has a rule of rows, and so no {part}; see docs/concepts/columns.md"
-            )
+            raise ValueError(f"{name} has a rule of rows, and so no {part}; {_SEE}")
+    if kind.when_stale != "reject" or kind.risk == "read":
+        part = "risk 'read'" if kind.risk == "read" else f"when_stale {kind.when_stale!r}"
+        raise ValueError(f"{name} has a rule of rows, and so no {part}; {_SEE}")
     if kind.reads_self not in {None, kind.table}:
         raise ValueError(
             f"{name} has a rule of rows of the table {kind.table!r}; its reads_self is that table "
             f"or None, got {kind.reads_self!r}"
         )
-    fields = kind.fields or kind.payload
-    if not isinstance(fields, Mapping) or not all(isinstance(f, Field) for f in fields.values()):
+    # A copy by `dataclasses.replace` has the payload type that was made of its fields.
+    fields = (
+        kind.fields
+        if isinstance(rule, RowRule) and not isinstance(kind.payload, Mapping)
+        else kind.payload
+    )
+    if not isinstance(fields, Mapping) or not all(
+        type(key) is str and key.isidentifier() and isinstance(one, Field)
+        for key, one in fields.items()
+    ):
         raise ValueError(
             f"the payload of {name} must map names to Field(...), because it has a rule of rows; "
             f"got {kind.payload!r}"
@@ -231,12 +245,17 @@ def _make_of_rows(kind: Kind) -> None:
 
 
 def _require_rule(kind: str, rule: object) -> None:
-    """Check that the rule of a kind can be called with a draft and an intent.
+    """Check that the rule of a kind can be called with a draft and an intent."""
+    _require_function(f"the rule of kind {kind!r}", rule, "draft", "intent")
+
+
+def _require_function(what: str, rule: object, *parameters: str) -> None:
+    """Check that a rule can be called with its arguments.
 
     Raises:
         ValueError: It cannot.
     """
-    expected = f"the rule of kind {kind!r} must be a function of (draft, intent)"
+    expected = f"{what} must be a function of ({', '.join(parameters)})"
     if not callable(rule) or isinstance(rule, type):
         raise ValueError(f"{expected}, got {rule!r}")
     if inspect.iscoroutinefunction(rule):
@@ -248,7 +267,7 @@ def _require_rule(kind: str, rule: object) -> None:
     except (TypeError, ValueError):  # of a compiled function, which shows no signature
         return
     try:
-        signature.bind("draft", "intent")
+        signature.bind(*parameters)
     except TypeError:
         raise ValueError(f"{expected}, got {signature}") from None
 

@@ -620,7 +620,7 @@ def _require_table(kind: Kind, domain: Domain) -> None:
 
     Raises:
         DomainError: Its domain has no such table, or the table has no agents; or the domain has
-            `on_batch` or invariants that depend on any entity, which a column batch does not call.
+            `on_batch`, or invariants of its tables, which a column batch does not call.
     """
     if kind.rows is None or kind.table is None:
         return
@@ -629,13 +629,25 @@ def _require_table(kind: Kind, domain: Domain) -> None:
         near = nearest(kind.table, own, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"its tables of agents are {own}"
         raise DomainError(f"the table of kind {kind.name!r} is {kind.table!r}; {hint}")
-    depends = overrides(domain, "invariants") and domain.invariant_reads is None
-    if overrides(domain, "on_batch") or depends:
-        hook = "on_batch" if overrides(domain, "on_batch") else "invariants of any entity"
+    hook = _hook_meeting_tables(domain)
+    if hook is not None:
         raise DomainError(
-            f"domain {domain.name!r} has {hook}, and {kind.name!r} has a rule of rows: no "
-            "hook runs for a column batch; leave out one of the two, or set `invariant_reads`"
+            f"domain {domain.name!r} has {hook}, and its kind {kind.name!r} has a rule of rows: no "
+            "hook of the domain runs for a column batch; let the rule refuse, or bound the field"
         )
+
+
+def _hook_meeting_tables(domain: Domain) -> str | None:
+    """Return the hook of a domain that depends on its tables, for a message; None if none does."""
+    if overrides(domain, "on_batch"):
+        return "on_batch"
+    if not overrides(domain, "invariants"):
+        return None
+    if domain.invariant_reads is None:
+        return "invariants of any entity (set `invariant_reads`)"
+    tables = {table.name for table in domain.tables}
+    met = sorted({ref[0] for ref in domain.invariant_reads} & tables)
+    return f"invariants that read its table {met[0]!r}" if met else None
 
 
 def _position_field(domain: Domain) -> str | None:

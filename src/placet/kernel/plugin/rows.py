@@ -4,7 +4,7 @@ A rule is row-wise: what it does for a row depends on that row, on the tables an
 makes the same calls for any rows, so it may be called on parts of a batch, or on one row.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from placet.kernel.arrays.row_codes import BOUNDS, OK, RULE, RULE_CODES_MAX, RUL
 from placet.kernel.arrays.values import Mask, misfits
 from placet.kernel.arrays.words import Array, Words, below_array, unit_array
 from placet.kernel.state.table import TableData
+from placet.schemas.name_suggestions import did_you_mean
 
 Rows64: TypeAlias = NDArray[np.int64]
 Draw: TypeAlias = Callable[[str], Words]
@@ -40,6 +41,13 @@ def read_only(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+class ShapeError(ValueError):
+    """An array of a rule does not have one item a row.
+
+    The rule is not called on halves then: an array of three items would fit into one of three rows.
+    """
 
 
 class ColumnReader(Mapping[str, Array]):
@@ -129,9 +137,11 @@ class Rows:
         """
         hit = np.asarray(mask)
         if hit.dtype != np.bool_ or hit.shape not in {(), (self.n,)}:
-            raise ValueError(
+            raise ShapeError(
                 f"refuse takes booleans of shape ({self.n},), got {hit.dtype} of shape {hit.shape}"
             )
+        if type(code) is not str or type(message) is not str or not code:
+            raise ValueError(f"refuse takes a code and a message, got {code!r} and {message!r}")
         if len(self.reasons) == RULE_CODES_MAX:
             raise ValueError(f"a rule of rows refuses at most {RULE_CODES_MAX} times")
         self.reasons.append((code, message))
@@ -175,12 +185,18 @@ class Rows:
             raise ValueError(f"a draw of rows needs a bound in 1..2**32, got {bound}")
         return below_array(bound, self._draw(purpose))
 
+    @property
+    def form(self) -> tuple[object, ...]:
+        """The calls of the rule without their arrays, which are the same for any rows."""
+        changes = [(call.table, call.field, call.op, call.at is None) for call in self.calls]
+        return tuple(self.reasons), tuple(table for table, _ in self.claims), tuple(changes)
+
     # internals
 
     def _table_of(self, name: str) -> TableData:
         table = self._tables.get(name)
         if table is None:
-            raise KeyError(f"there is no table {name!r}; the tables are {sorted(self._tables)}")
+            raise KeyError(f"there is no table {name!r}; {did_you_mean(name, self._tables)}")
         return table
 
     def _keys(self, rows: ArrayLike) -> Rows64:
@@ -189,6 +205,10 @@ class Rows:
             raise ValueError(f"numbers of rows are integers, got {given.dtype}")
         if given.dtype == np.int64 and given.shape == (self.n,):
             return given
+        if given.shape not in {(), (self.n,)}:
+            raise ShapeError(
+                f"rows are named by one number a row, of shape ({self.n},), got {given.shape}"
+            )
         return np.broadcast_to(given.astype(np.int64), (self.n,))
 
     def _change(  # what a call of a rule names
@@ -196,7 +216,15 @@ class Rows:
     ) -> None:
         declared = table.fields.get(field)
         if declared is None:
-            raise KeyError(f"the table {table.name!r} has no field {field!r}")
+            raise KeyError(
+                f"the table {table.name!r} has no field {field!r}; "
+                f"{did_you_mean(field, table.fields)}"
+            )
+        domain = self._table.name.partition(".")[0]
+        if table.name.partition(".")[0] != domain:
+            raise ValueError(
+                f"a rule of rows of domain {domain!r} changes its own tables, got {table.name!r}"
+            )
         known = self._changed.setdefault((table.name, field), way)
         if known != way:
             raise ValueError(f"{table.name}.{field} is changed by {known} and by {way}; choose one")
@@ -214,6 +242,11 @@ class Rows:
             given = _amounts(f"{table.name}.{field}", declared, given)
         shape = (self.n, *declared.sizes)
         if given.shape != shape:
+            if given.shape not in {(), declared.sizes}:
+                raise ShapeError(
+                    f"{table.name}.{field} takes one value a row, of shape {shape}, "
+                    f"got {given.shape}"
+                )
             given = np.broadcast_to(given, shape)
         self.calls.append(RowCall(table.name, field, op, at, given))
 
@@ -229,6 +262,24 @@ def _amounts(what: str, field: Field, given: NDArray[Any]) -> NDArray[np.int64]:
     if given.dtype == np.uint64 and given.size and given.max() > np.iinfo(np.int64).max:
         raise ValueError(f"an amount that is added to {what} is at most 2**63 - 1")
     return given.astype(np.int64, copy=False)
+
+
+class UnequalCallsError(Exception):
+    """A rule of rows made other calls for other rows of one batch."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the rule makes other calls for other rows; call refuse, claim, write, put and add "
+            "always, and choose the rows by masks, or by -1 for no row"
+        )
+
+
+def have_one_form(parts: Iterable[Rows]) -> bool:
+    """Return whether the rule made the same calls for all parts of a batch.
+
+    The calls of a part at fault do not count.
+    """
+    return len({part.form for part in parts if not (part.code == RULE_ERROR).all()}) <= 1
 
 
 def judge(rows: Rows, payload_fields: Mapping[str, Field]) -> None:

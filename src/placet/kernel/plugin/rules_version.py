@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json
-from placet.schemas.errors import StoreError
+from placet.schemas.errors import DomainError, StoreError
 from placet.schemas.log.record import Header, RulesChanged, Scheduled
 
 
@@ -39,7 +39,18 @@ class Rules(NamedTuple):
 
 
 def rules_of(registry: Registry, validator: object = None) -> Rules:
-    """Return the rules of a world as it is now."""
+    """Return the rules of a world as it is now.
+
+    Raises:
+        DomainError: The host has a rule of its own, and a kind a rule of rows, which it would not
+            be asked about.
+    """
+    of_rows = [kind.name for kind in registry if kind.rows is not None]
+    if validator is not None and of_rows:
+        raise DomainError(
+            f"the kind {of_rows[0]!r} has a rule of rows, so its world takes no effect_validator: "
+            "it would not be called for column batches"
+        )
     domains = [(domain.name, domain.version) for domain in registry.domains]
     name = "" if validator is None else validator_name(validator)
     return Rules(domains, registry.fingerprint, registry.settings, registry.versions, name)
