@@ -175,7 +175,7 @@ def _changed_agents(record: Record) -> list[str]:
 
 def _agent(name: str, timeline: Timeline, place: Place) -> Json:
     """Return an agent after a record that registers or changes it; `owner` None: removed."""
-    agent = timeline.look(place, lambda moment: moment.state.agents.get(name))
+    agent = timeline.look(place, lambda moment: moment.state.agent(name))
     return {
         "agent_id": name,
         "owner": None if agent is None else agent.owner,

@@ -5,21 +5,31 @@ same changes into a `State`: stamps, tombstones, frozen values and a digest, whi
 `verify` need, make that ten times as slow, so the two folds stay apart.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from placet.history.timeline.tables import (
+    PlayedPopulation,
+    PlayedTable,
+    TableEntities,
+    apply_columns,
+)
 from placet.kernel.state.tree import DIGEST_BYTES, State, entity_hash
+from placet.schemas.batch import sequence_form
 from placet.schemas.codec import Json, thaw
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import (
     AgentChange,
     AgentChanged,
     Changes,
+    Columns,
     EntityChange,
+    ForkAdopted,
     Record,
     Registered,
+    TableMade,
     agents_of,
 )
 
@@ -47,12 +57,41 @@ class PlayedState(msgspec.Struct, array_like=True):
     """The state of a world at one position of its log. It is changed in place by `apply`.
 
     Attributes:
-        collections: The entities, by collection.
-        agents: The registered agents, by name.
+        collections: The entities, by collection, but for those of tables.
+        agents: The registered agents, by name, but for the members of populations.
+        tables: The tables, by name.
+        populations: The populations, by name.
     """
 
     collections: Collections = {}
     agents: dict[str, PlayedAgent] = {}
+    tables: dict[str, PlayedTable] = {}
+    populations: dict[str, PlayedPopulation] = {}
+
+    def entities(self) -> Mapping[str, Mapping[str, Mapping[str, Json]]]:
+        """Return the entities of all collections; a row of a table is made when it is read."""
+        rows = {name: TableEntities(table) for name, table in self.tables.items()}
+        return {**self.collections, **rows}
+
+    def agent(self, name: str) -> PlayedAgent | None:
+        """Return an agent, or a member of a population; None if there is no such agent."""
+        form = sequence_form(name)
+        population = None if form is None else self.populations.get(form[0])
+        if form is None or population is None or form[1] >= population.count:
+            return self.agents.get(name)
+        is_suspended = form[1] in population.suspended
+        return PlayedAgent(population.owner, population.permissions, is_suspended)
+
+    def agent_names(self) -> Iterator[str]:
+        """Yield the names of all agents: those registered by themselves, then the members."""
+        yield from self.agents
+        for name, population in self.populations.items():
+            yield from (f"{name}:{number}" for number in range(population.count))
+
+    @property
+    def agent_count(self) -> int:
+        """Number of agents, the members of populations counted."""
+        return len(self.agents) + sum(each.count for each in self.populations.values())
 
     def apply(self, record: Record) -> None:
         """Apply one record; a `SingleBlock` is passed as the records of `expanded`.
@@ -60,13 +99,24 @@ class PlayedState(msgspec.Struct, array_like=True):
         Raises:
             StoreError: The record changes fields of an entity that does not exist.
         """
+        if isinstance(record, Columns):
+            self._apply_columns(record)
+            return
         if isinstance(record, Registered):
             self.agents[record.agent_id] = PlayedAgent(record.owner, record.permissions)
         elif isinstance(record, AgentChanged):
-            self._change_agent(record)
+            self._change_agent(record.agent_id, record.what, record.permissions)
+        elif isinstance(record, ForkAdopted):
+            for agent_id in record.dropped:
+                self._change_agent(agent_id, "removed")
+        elif isinstance(record, TableMade):
+            self._make_table(record)
         else:
             self._change_agents(agents_of(record))
-        apply_changes(self.collections, changed_in(record))
+        changes = changed_in(record)
+        if self.tables:
+            changes = self._change_tables(record, changes)
+        apply_changes(self.collections, changes)
 
     def digest(self) -> bytes:
         """Return the state digest, as `kernel/state/tree.py` defines it. O(state)."""
@@ -75,7 +125,40 @@ class PlayedState(msgspec.Struct, array_like=True):
             for name, entities in self.collections.items()
             for entity, fields in entities.items()
         )
-        return (sum(shares) % (1 << 8 * DIGEST_BYTES)).to_bytes(DIGEST_BYTES, "big")
+        total = sum(shares) + sum(table.digest(name) for name, table in self.tables.items())
+        return (total % (1 << 8 * DIGEST_BYTES)).to_bytes(DIGEST_BYTES, "big")
+
+    def _make_table(self, record: TableMade) -> None:
+        self.tables[record.table] = PlayedTable.made(record)
+        if record.members is not None:
+            owner, permissions, *_ = record.members
+            self.populations[record.stem] = PlayedPopulation(owner, permissions, record.count)
+
+    def _apply_columns(self, record: Columns) -> None:
+        try:
+            count = self.populations[record.population].count
+            apply_columns(self.tables, record, count)
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            raise StoreError(
+                f"the column batch of seq {record.seq} does not fit its tables ({error!r:.200}); "
+                "`placet verify` finds the first record that differs",
+                seq=record.seq,
+            ) from error
+
+    def _change_tables(
+        self, record: Record, changes: Sequence[EntityChange]
+    ) -> Sequence[EntityChange]:
+        """Write the changes of rows of tables; return those of other entities."""
+        for write in getattr(record, "written", None) or ():
+            self.tables[write.table].write(write)
+        others = []
+        for change in changes:
+            table = self.tables.get(change.collection)
+            if table is None:
+                others.append(change)
+            else:
+                table.put(change.entity, change.fields or {})
+        return others
 
     def _change_agents(self, agents: Sequence[AgentChange]) -> None:
         for change in agents:
@@ -84,16 +167,23 @@ class PlayedState(msgspec.Struct, array_like=True):
             else:
                 self.agents[change.agent_id] = PlayedAgent(change.agent_id, change.permissions)
 
-    def _change_agent(self, record: AgentChanged) -> None:
-        agent = self.agents.get(record.agent_id)
+    def _change_agent(self, agent_id: str, what: str, permissions: list[str] | None = None) -> None:
+        agent = self.agents.get(agent_id)
         if agent is None:
-            return
-        if record.what == "removed":
-            del self.agents[record.agent_id]
-        elif record.what == "permissions":
-            agent.permissions = record.permissions
+            self._change_member(agent_id, what)
+        elif what == "removed":
+            del self.agents[agent_id]
+        elif what == "permissions":
+            agent.permissions = permissions
         else:
-            agent.is_suspended = record.what == "suspended"
+            agent.is_suspended = what == "suspended"
+
+    def _change_member(self, agent_id: str, what: str) -> None:
+        """Suspend or resume a member of a population; a member that a fork drops is suspended."""
+        form = sequence_form(agent_id)
+        population = None if form is None else self.populations.get(form[0])
+        if form is not None and population is not None:
+            population.suspend(form[1], is_suspended=what != "resumed")
 
 
 def apply_changes(collections: Collections, changes: Sequence[EntityChange]) -> None:
@@ -122,12 +212,15 @@ def apply_changes(collections: Collections, changes: Sequence[EntityChange]) -> 
             )
 
 
-def plain_collections(state: State) -> Collections:
-    """Return the entities of a replayed state as plain values. O(state)."""
+def plain_collections(state: State, *, has_tables: bool = True) -> Collections:
+    """Return the entities of a replayed state as plain values, with or without tables. O(state)."""
     return {
-        name: {entity: thaw(row.fields) for entity, row in rows.entities.items()}
+        name: {
+            entity: thaw(dict(row.fields) if rows.is_table else row.fields)
+            for entity, row in rows.entities.items()
+        }
         for name, rows in state.collections.items()
-        if rows.entities
+        if rows.entities and (has_tables or not rows.is_table)
     }
 
 

@@ -23,7 +23,7 @@ from placet.schemas.log.envelope import Envelope
 from placet.stores.files import behind_link, make_folder, write_whole
 from placet.stores.url import is_lasting, whereabouts_of
 
-FRAME_VERSION: Final = 1
+FRAME_VERSION: Final = 2
 _HEAD: Final = Envelope("key frame", b"placet key frame", FRAME_VERSION)
 _BODY: Final = Envelope("key frame's state", b"placet its state", FRAME_VERSION)
 _NAME: Final = pattern(r"(\d{12,19})\.frame")
@@ -37,7 +37,8 @@ class Stretch(msgspec.Struct, array_like=True):
     """A summary of the records between two key frames.
 
     Attributes:
-        agents: Agents with an intent in them.
+        agents: Agents with an intent in them; `<population>:` stands for the members of one with a
+            column batch.
         ticks: Ordinal numbers of the `Tick` records.
         bars: `[n, admitted, refused]` intents of each run of `BAR_SEQS` seqs, `n * BAR_SEQS` on.
         codes: Number of recorded refusals by `stage/code`.

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from threading import Lock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from placet.actors.ports import EventLog
+from placet.history.column_rows import refusal_counts, refused_count
 from placet.history.reader import oldest_snapshot
 from placet.history.timeline.fold import PlayedAgent, PlayedState, changed_in, plain_collections
 from placet.history.timeline.frames import (
@@ -26,6 +27,7 @@ from placet.history.timeline.frames import (
     decompressed,
     encode_state,
 )
+from placet.history.timeline.tables import PlayedPopulation, PlayedTable
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import DERIVED_BYTES_MAX, derived_bytes_max
 from placet.schemas.log.expand import BatchRecord, expanded
@@ -33,6 +35,7 @@ from placet.schemas.log.record import (
     GENESIS,
     Admitted,
     Checkpoint,
+    Columns,
     LogStart,
     Refused,
     Scheduled,
@@ -42,6 +45,9 @@ from placet.schemas.log.record import (
 from placet.schemas.log.snapshot import Snapshot
 from placet.stores.append_rules import OvertakenError
 from placet.stores.snapshots.recovery import decode, read_on
+
+if TYPE_CHECKING:
+    from placet.kernel.ledger.members import Members
 
 BAR_SEQS: Final = 32
 """Seqs of one bar of the finest histogram."""
@@ -78,6 +84,16 @@ def agents_in(record: BatchRecord) -> list[str]:
         ValueError: The record's bytes are not a batch.
     """
     return [agent for agent, *_ in _NAMES.decode(record.encoded)]
+
+
+def population_mark(population: str) -> str:
+    """Return the entry of a population in the agents of a stretch, for all of its members."""
+    return f"{population}:"
+
+
+def population_mark_of(agent: str) -> str:
+    """Return the entry of the population of which an agent is a member, if it is one."""
+    return population_mark(agent.rpartition(":")[0])
 
 
 class Index:
@@ -138,9 +154,14 @@ class Index:
         ]
         return [*ends, (frames[-1].head.record, self.record, tail)] if frames else []
 
+    def tables(self) -> tuple[dict[str, PlayedTable], dict[str, PlayedPopulation]]:
+        """Return the tables and the populations that the log has made, whose values may change."""
+        state = self._state
+        return dict(state.tables), dict(state.populations)
+
     def tail_has(self, agent: str) -> bool:
-        """Return whether an agent has an intent after the last key frame."""
-        return agent in self._agents
+        """Return whether an agent may have an intent after the last key frame."""
+        return agent in self._agents or population_mark_of(agent) in self._agents
 
     def frame_before(self, record: int) -> KeyFrame | None:
         """Return the latest key frame with at most so many records before it; None if none has."""
@@ -364,10 +385,12 @@ class Index:
             self._work += 1
             if isinstance(each, _BATCHES):
                 self._count(each, ordinal)
+            elif isinstance(each, Columns):
+                self._count_columns(each, ordinal)
         self._work += len(changed_in(record))
         self.record, self.seq = ordinal + 1, record.seq
         self.now_ns = max(record.now_ns, self.now_ns)
-        sizes = map(len, self._state.collections.values())
+        sizes = map(len, self._state.entities().values())
         due = max(FRAME_WORK, sum(sizes))
         is_bound = isinstance(record, Checkpoint)
         if self._work >= (due if is_bound else 2 * due) or (is_bound and self._is_unbound):
@@ -375,24 +398,38 @@ class Index:
             self._append_frame(is_first=False)
             self._is_unbound = not is_bound
 
+    def _count_columns(self, record: Columns, ordinal: int) -> None:
+        """Count the rows of a column batch, and note its population in the place of its agents."""
+        if self.first_batch is None:
+            self.first_batch = ordinal
+        self._agents.add(population_mark(record.population))
+        count = self._state.populations[record.population].count
+        if record.agents:
+            count = len(record.agents) // 4
+        refused = refused_count(record)
+        self._work += count
+        for (stage, code), rows in refusal_counts(record).items():
+            key = f"{stage}/{code}"
+            self._tail.codes[key] = self._tail.codes.get(key, 0) + rows
+        self._add_to_bar(record.seq, count - refused, refused)
+
+    def _add_to_bar(self, seq: int, admitted: int, refused: int) -> None:
+        bars, bar = self._tail.bars, seq // BAR_SEQS
+        before = bars.pop() if bars and bars[-1][0] == bar else (bar, 0, 0)
+        bars.append((bar, before[1] + admitted, before[2] + refused))
+
     def _count(self, record: BatchRecord, ordinal: int) -> None:
         if self.first_batch is None:
             self.first_batch = ordinal
         agents = agents_in(record)
         self._agents.update(agents)
         self._work += len(agents)
-        bars, bar = self._tail.bars, record.seq // BAR_SEQS
-        if not bars or bars[-1][0] != bar:
-            bars.append((bar, 0, 0))
-        _, admitted, refused = bars[-1]
+        is_refused, is_admitted = isinstance(record, Refused), isinstance(record, Admitted)
         if isinstance(record, Refused):
-            refused += len(agents)
             for _, stage, code, _ in record.refusals:
                 key = f"{stage}/{code}"
                 self._tail.codes[key] = self._tail.codes.get(key, 0) + 1
-        elif isinstance(record, Admitted):
-            admitted += len(agents)
-        bars[-1] = (bar, admitted, refused)
+        self._add_to_bar(record.seq, is_admitted * len(agents), is_refused * len(agents))
 
     def _append_frame(self, *, is_first: bool) -> None:
         previous = self.record if is_first else self.frames[-1].head.record
@@ -447,4 +484,13 @@ def state_in(snapshot: Snapshot) -> PlayedState:
         )
         for name, agent in past.ledger.agents.items()
     }
-    return PlayedState(plain_collections(past.state), agents)
+    tables = {name: PlayedTable.of(table) for name, table in past.state.tables.items()}
+    populations = {name: _played(each) for name, each in past.ledger.populations.items()}
+    collections = plain_collections(past.state, has_tables=False)
+    return PlayedState(collections, agents, tables, populations)
+
+
+def _played(members: "Members") -> PlayedPopulation:
+    permissions = None if members.permissions is None else sorted(members.permissions)
+    suspended = members.suspended_mask().nonzero()[0].tolist()
+    return PlayedPopulation(members.owner, permissions, members.count, suspended)

@@ -9,12 +9,16 @@ from itertools import islice
 from math import isfinite
 from typing import Final
 
-from placet.history.timeline.fold import Entities, changed_in
+from placet.history.column_rows import refusal_counts
+from placet.history.timeline.fold import changed_in
+from placet.history.timeline.tables import TableEntities
 from placet.history.timeline.timeline import Moment, Place, PlayedStep, Timeline
 from placet.schemas.codec import Json, to_json
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.column_records import rows_of
 from placet.schemas.log.record import (
     Admitted,
+    Columns,
     Record,
     Refused,
     Scheduled,
@@ -79,9 +83,9 @@ def moment_head(moment: Moment) -> dict[str, Json]:
         "event": None if last is None else event_of(moment.place, last),
         "collections": [
             {"name": name, "count": len(rows)}
-            for name, rows in sorted(moment.state.collections.items())
+            for name, rows in sorted(moment.state.entities().items())
         ],
-        "agent_count": len(moment.state.agents),
+        "agent_count": moment.state.agent_count,
     }
 
 
@@ -89,7 +93,13 @@ def map_of(moment: Moment) -> list[dict[str, Json]]:
     """Return every entity that has a position, as columns by collection. O(entities)."""
     layers: list[dict[str, Json]] = []
     left = POINTS_MAX
-    for name, rows in sorted(moment.state.collections.items()):
+    for name, rows in sorted(moment.state.entities().items()):
+        if isinstance(rows, TableEntities):
+            layer = _layer_of(name, rows, left)
+            if layer is not None:
+                layers.append(layer)
+                left -= len(layer["ids"])
+            continue
         ids: list[str] = []
         xs: list[float] = []
         ys: list[float] = []
@@ -105,6 +115,19 @@ def map_of(moment: Moment) -> list[dict[str, Json]]:
     return layers
 
 
+def _layer_of(name: str, rows: TableEntities, points_max: int) -> dict[str, Json] | None:
+    """Return the positions of a table as a layer of a map; None if its rows have none."""
+    table = rows.table
+    if "position" not in table.fields or not points_max:
+        return None
+    column = table.column("position")[:points_max]
+    if column.ndim != 2 or not 2 <= column.shape[1] <= 3:  # noqa: PLR2004  # dimensions
+        return None
+    ids = list(islice(rows, len(column)))
+    xs, ys = column[:, 0].astype(float).tolist(), column[:, 1].astype(float).tolist()
+    return {"collection": name, "ids": ids, "x": xs, "y": ys}
+
+
 def point_of(position: Json) -> tuple[float, float] | None:
     """Return x and y of a position of two or three numbers; None if it is none."""
     if not isinstance(position, list | tuple) or not 2 <= len(position) <= 3:  # noqa: PLR2004  # dimensions
@@ -116,7 +139,11 @@ def point_of(position: Json) -> tuple[float, float] | None:
 
 
 def table_of(
-    collections: Mapping[str, Entities], name: str, offset: int, limit: int, find: str
+    collections: Mapping[str, Mapping[str, Mapping[str, Json]]],
+    name: str,
+    offset: int,
+    limit: int,
+    find: str,
 ) -> dict[str, Json]:
     """Return one page of a collection as a table, rows by id; `find` is a part of the id.
 
@@ -124,13 +151,14 @@ def table_of(
     """
     rows = collections.get(name, {})
     page, extent = _page(rows, offset, limit, find)
-    fields = list(dict.fromkeys(field for entity in page for field in rows[entity]))[:_FIELDS_MAX]
+    shown = {entity: rows[entity] for entity in page}
+    fields = list(dict.fromkeys(field for entity in page for field in shown[entity]))[:_FIELDS_MAX]
     return {
         "collection": name,
         **extent,
         "fields": fields,
         "rows": [
-            [entity, [short(rows[entity][f]) if f in rows[entity] else None for f in fields]]
+            [entity, [short(shown[entity][f]) if f in shown[entity] else None for f in fields]]
             for entity in page
         ],
     }
@@ -138,18 +166,19 @@ def table_of(
 
 def agents_of(moment: Moment, offset: int, limit: int, find: str) -> dict[str, Json]:
     """Return one page of the agents registered at a moment, by name."""
-    agents = moment.state.agents
-    page, extent = _page(agents, offset, limit, find)
+    state = moment.state
+    page, extent = _page(state.agent_names(), offset, limit, find)
+    agents = {name: agent for name in page if (agent := state.agent(name)) is not None}
     return {
         **extent,
         "rows": [
             {
                 "agent_id": name,
-                "owner": agents[name].owner,
-                "suspended": agents[name].is_suspended,
-                "permissions": agents[name].permissions,
+                "owner": agent.owner,
+                "suspended": agent.is_suspended,
+                "permissions": agent.permissions,
             }
-            for name in page
+            for name, agent in agents.items()
         ],
     }
 
@@ -195,17 +224,37 @@ def event_of(place: Place, record: Record) -> dict[str, Json]:
         kinds = Counter(intent["kind"] for intent in intents)
         event["kinds"] = [[kind, kinds[kind]] for kind in islice(kinds, _INTENTS_MAX)]
         event["kind_count"] = len(kinds)
+    elif isinstance(record, Columns):
+        event |= _of_columns(record)
     else:
         known = record_as_dict(record)
         event |= {name: short(known[name]) for name in known if name in _HEADS}
     if isinstance(record, Refused):
         event["refusals"] = [list(refusal) for refusal in record.refusals[:_LISTED_MAX]]
     entities = changed_in(record)
-    event["changes"] = [
-        {"entity": f"{change.collection}/{change.entity}"} for change in entities[:_LISTED_MAX]
-    ]
-    event["change_count"] = len(entities)
+    listed = [f"{change.collection}/{change.entity}" for change in entities[:_LISTED_MAX]]
+    if isinstance(record, Columns):
+        listed = [f"{change.table}/{change.field}" for change in record.changes[:_LISTED_MAX]]
+    event["changes"] = [{"entity": entity} for entity in listed]
+    event["change_count"] = max(len(entities), len(listed))
     return event
+
+
+def _of_columns(record: Columns) -> dict[str, Json]:
+    """Return the parts of an event that a column batch has: no intents, but their number."""
+    rows = rows_of(record)
+    refused = refusal_counts(record)
+    return {
+        "intents": [],
+        "intent_count": rows,
+        "kinds": [[record.kind, rows]],
+        "kind_count": 1,
+        "population": record.population,
+        "refusals": [
+            [None, stage, code, f"{count} rows"]
+            for (stage, code), count in islice(refused.items(), _LISTED_MAX)
+        ],
+    }
 
 
 def short(value: Json) -> Json:

@@ -13,14 +13,17 @@ from threading import Lock
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from placet.actors.ports import EventLog
+from placet.history.column_rows import code_of, refused_count, row_of
 from placet.history.timeline.fold import PlayedState, changed_in
 from placet.history.timeline.frames import FrameFiles, Stretch
-from placet.history.timeline.index import BAR_SEQS, Index, agents_in
+from placet.history.timeline.index import BAR_SEQS, Index, agents_in, population_mark_of
+from placet.history.timeline.tables import moved_in
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
+from placet.schemas.log.column_records import rows_of
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.intents import decode_intents
-from placet.schemas.log.record import Admitted, Record, Refused, Scheduled
+from placet.schemas.log.record import Admitted, Columns, Record, Refused, Scheduled, TableMade
 from placet.stores.append_rules import OvertakenError
 from placet.stores.snapshots.recovery import decode, read_on
 
@@ -32,7 +35,7 @@ LAST: Final = 2**31
 _BARS_MAX: Final = 400
 _STEP_WORK_MAX: Final = 200_000
 """Records, batches and changes of one answer to `steps`; it ends early where they are more."""
-_BATCHES: Final = (Admitted, Refused, Scheduled)
+_BATCHES: Final = Admitted | Refused | Scheduled
 
 
 class Place(NamedTuple):
@@ -129,6 +132,8 @@ class Query(NamedTuple):
 
     def matches(self, record: Record) -> bool:
         """Return whether the record of a batch is looked for."""
+        if isinstance(record, Columns):
+            return self._matches_columns(record)
         if not isinstance(record, _BATCHES) or (
             self.is_refused and not isinstance(record, Refused)
         ):
@@ -143,10 +148,21 @@ class Query(NamedTuple):
             for name, _, kind, _, _ in decode_intents(record.encoded)
         )
 
+    def _matches_columns(self, record: Columns) -> bool:
+        """Return whether a column batch has a row that is looked for."""
+        if self.kind not in {None, record.kind}:
+            return False
+        if self.agent is None:
+            return not self.is_refused or bool(refused_count(record))
+        row = row_of(record, self.agent)
+        return row is not None and (not self.is_refused or bool(code_of(record, row)))
+
     def may_be_in(self, stretch: Stretch, *, has_agent: bool) -> bool:
         """Return whether a stretch may have such a record, by its summary."""
-        if self.agent is not None and not (has_agent or self.agent in stretch.agents):
-            return False
+        if self.agent is not None and not has_agent:
+            marks = {self.agent, population_mark_of(self.agent)}
+            if marks.isdisjoint(stretch.agents):
+                return False
         return not self.is_refused or any(refused for _, _, refused in stretch.bars)
 
 
@@ -285,7 +301,7 @@ class Timeline:
         by_tick = by == "tick" and bool(self.index.ticks)
         ticks = self.ticks_before(place)
         for at, record in self._places_after(place):
-            work += 1 + _note(step, at, record)
+            work += 1 + _note(step, at, record) + self._note_tables(step, record)
             ticks += self._is_tick(at)
             step.ticks = ticks
             if by_tick and not self._is_tick(at) and at.record < self.index.record - 1:
@@ -441,6 +457,21 @@ class Timeline:
         _, data = next(self.log.read(record))
         return len(expanded(decode(data, record)))
 
+    def _note_tables(self, step: PlayedStep, record: Record) -> int:
+        """Add the rows of tables that a record moved to a step, and return their number."""
+        if not isinstance(record, Columns | TableMade) and not getattr(record, "written", None):
+            return 0
+        moved = moved_in(record, *self.index.tables(), _STEP_WORK_MAX)
+        step.moved.update(moved)
+        if isinstance(record, Columns):
+            count = rows_of(record)
+            if count is None:
+                count = self.index.tables()[1][record.population].count
+            refused = refused_count(record)
+            step.refused += refused
+            step.admitted += count - refused
+        return len(moved)
+
     def _is_tick(self, place: Place) -> bool:
         ticks = self.ticks_before(place)
         return bool(ticks) and self.index.ticks[ticks - 1] == place.record
@@ -450,7 +481,7 @@ def _note(step: PlayedStep, place: Place, record: Record) -> int:
     """Add a record to a step, and return the number of its changes."""
     step.place, step.seq = place, record.seq
     step.now_ns = max(step.now_ns, record.now_ns)
-    if isinstance(record, _BATCHES):
+    if isinstance(record, _BATCHES | Columns):
         step.records.append((place, record))
         del step.records[:-RECORDS_SHOWN]
         if isinstance(record, Refused):

@@ -136,7 +136,7 @@ def columns_as_dict(record: Columns) -> dict[str, Json]:
         "req_id": record.req_id,
         "kind": record.kind,
         "population": record.population,
-        "rows": _rows_of(record),
+        "rows": rows_of(record),
         "refused": len(record.codes) - record.codes.count(0),
         "refusals": [name for _, name, _ in record.reasons],
         "changes": [f"{change.table}/{change.field}" for change in record.changes],
@@ -146,7 +146,7 @@ def columns_as_dict(record: Columns) -> dict[str, Json]:
     }
 
 
-def _rows_of(record: Columns) -> int | None:
+def rows_of(record: Columns) -> int | None:
     """Return the number of rows of a column batch; None if all members have a row without values.
 
     Arrays have the dtypes of `ColumnChange`: an order of bytes, a kind and a number of bytes.

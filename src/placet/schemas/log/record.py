@@ -22,9 +22,13 @@ from placet.schemas.log.changes import CollectionChange as CollectionChange  # n
 from placet.schemas.log.changes import EntityChange as EntityChange  # noqa: PLC0414
 from placet.schemas.log.changes import RecordHead
 from placet.schemas.log.column_records import Columns as Columns  # noqa: PLC0414
-from placet.schemas.log.column_records import ColumnWrite
+from placet.schemas.log.column_records import (
+    ColumnWrite,
+    columns_as_dict,
+    table_as_dict,
+    written_as_list,
+)
 from placet.schemas.log.column_records import TableMade as TableMade  # noqa: PLC0414
-from placet.schemas.log.column_records import columns_as_dict, table_as_dict, written_as_list
 from placet.schemas.log.intents import checked_intents
 from placet.schemas.log.operator_records import ForkAdopted as ForkAdopted  # noqa: PLC0414
 from placet.schemas.log.operator_records import Patched as Patched  # noqa: PLC0414

@@ -192,7 +192,7 @@ def get_moment(played: PlayedWorld, query: MomentQuery) -> Json:
         if query.map:
             head["map"] = moments.map_of(moment)
         if query.collection is not None:
-            collections, page = moment.state.collections, (query.offset, query.limit)
+            collections, page = moment.state.entities(), (query.offset, query.limit)
             head["table"] = moments.table_of(collections, query.collection, *page, query.find)
         if query.agents:
             page = (query.agents_from, query.agents)
@@ -226,7 +226,7 @@ def get_entity(played: PlayedWorld, query: EntityQuery) -> Json:
     """Return one entity whole, as it was at a place; a very large one is cut to its short form."""
 
     def look(moment: Moment) -> Json:
-        fields = moment.state.collections.get(query.collection, {}).get(query.entity)
+        fields = moment.state.entities().get(query.collection, {}).get(query.entity)
         at = {"collection": query.collection, "entity": query.entity}
         encoded = to_json({**at, "fields": fields, "is_cut": False})
         if len(encoded) <= _ENTITY_BYTES_MAX or fields is None:

@@ -1,0 +1,66 @@
+"""The rows of the record of a column batch, as readers of a log select and count them.
+
+No row is looked at in Python: codes are counted as bytes, and one member is found by its number.
+"""
+
+from typing import Final
+
+from placet.kernel.arrays.row_codes import OK, ROW_CODES
+from placet.schemas.batch import sequence_form
+from placet.schemas.log.column_records import Columns, rows_of
+from placet.schemas.refusal import Stage
+
+_NUMBER_BYTES: Final = 4
+
+
+def row_of(record: Columns, agent_id: str) -> int | None:
+    """Return the row of an agent in a column batch; None if the agent has none."""
+    form = sequence_form(agent_id)
+    if form is None or form[0] != record.population:
+        return None
+    number = form[1]
+    if not record.agents:
+        count = rows_of(record)
+        return number if count is None or number < count else None
+    if number >> 8 * _NUMBER_BYTES:
+        return None
+    wanted = number.to_bytes(_NUMBER_BYTES, "little")
+    at = record.agents.find(wanted)
+    while at % _NUMBER_BYTES and at >= 0:  # the bytes of two numbers
+        at = record.agents.find(wanted, at + 1)
+    return None if at < 0 else at // _NUMBER_BYTES
+
+
+def number_of(record: Columns, row: int) -> int:
+    """Return the number of the member of a row."""
+    if not record.agents:
+        return row
+    return int.from_bytes(record.agents[_NUMBER_BYTES * row :][:_NUMBER_BYTES], "little")
+
+
+def code_of(record: Columns, row: int) -> int:
+    """Return the code of a row; 0 is admitted."""
+    return record.codes[row] if record.codes else OK
+
+
+def refusal_of(record: Columns, code: int) -> tuple[str, str, str]:
+    """Return stage, code and message of the refusal that a code of a row stands for."""
+    for number, name, message in record.reasons:
+        if number == code:
+            return Stage.DOMAIN.value, name, message
+    stage, name, message = ROW_CODES[code]
+    return stage.value, name, message
+
+
+def refusal_counts(record: Columns) -> dict[tuple[str, str], int]:
+    """Return the number of refused rows by stage and code."""
+    counts: dict[tuple[str, str], int] = {}
+    for code in sorted(set(record.codes) - {OK}):
+        stage, name, _ = refusal_of(record, code)
+        counts[stage, name] = counts.get((stage, name), 0) + record.codes.count(code)
+    return counts
+
+
+def refused_count(record: Columns) -> int:
+    """Return the number of refused rows."""
+    return len(record.codes) - record.codes.count(OK)

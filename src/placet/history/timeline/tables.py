@@ -1,0 +1,264 @@
+"""Tables and populations in the light fold: arrays, which a column batch changes as arrays.
+
+A row becomes a dict when a reader asks for it. numpy, an extra, is imported by the methods that
+compute, so the log of a world without tables is folded without it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from placet.schemas.batch import sequence_form
+from placet.schemas.codec import Json, thaw
+from placet.schemas.log.column_records import ColumnChange, ColumnWrite
+from placet.schemas.log.record import Columns, Record, TableMade
+
+if TYPE_CHECKING:
+    from placet.kernel.state.table import TableData
+
+
+class PlayedPopulation(msgspec.Struct, array_like=True):
+    """A population as the log describes it.
+
+    Attributes:
+        owner: Its owner.
+        permissions: Kinds that its members may propose; None for all.
+        count: Number of members.
+        suspended: Numbers of the suspended members, ascending.
+    """
+
+    owner: str
+    permissions: list[str] | None
+    count: int
+    suspended: list[int] = []
+
+    def suspend(self, number: int, *, is_suspended: bool) -> None:
+        """Suspend or resume a member."""
+        others = [other for other in self.suspended if other != number]
+        self.suspended = sorted([*others, number]) if is_suspended else others
+
+
+class PlayedTable(msgspec.Struct, array_like=True):
+    """A table at one position of the log. It is changed in place.
+
+    Attributes:
+        stem: Stem of the names of its rows.
+        count: Number of rows.
+        fields: Dtype, shape and default of each field.
+        columns: Values of each field, in the order of the rows.
+    """
+
+    stem: str
+    count: int
+    fields: dict[str, tuple[str, list[int], float | int]]
+    columns: dict[str, bytearray]
+
+    @classmethod
+    def made(cls, record: TableMade) -> "PlayedTable":
+        """Return the table of a record, without the changes of hooks."""
+        import numpy as np  # noqa: PLC0415  # an extra
+
+        given = dict(record.columns)
+        fields = {
+            name: (dtype, list(shape), default) for name, dtype, shape, default, *_ in record.fields
+        }
+        columns = {}
+        for name, (dtype, shape, default) in fields.items():
+            values = given.get(name)
+            if values is None:
+                values = np.full((record.count, *shape), default, dtype).tobytes()
+            columns[name] = bytearray(values)
+        return cls(record.stem, record.count, fields, columns)
+
+    @classmethod
+    def of(cls, table: "TableData") -> "PlayedTable":
+        """Return a copy of the table of a replayed state."""
+        fields: dict[str, tuple[str, list[int], float | int]] = {
+            name: (one.dtype, list(one.sizes), one.default) for name, one in table.fields.items()
+        }
+        columns = {name: bytearray(values.tobytes()) for name, values in table.columns.items()}
+        return cls(table.stem, table.count, fields, columns)
+
+    def column(self, field: str) -> Any:  # noqa: ANN401  # an array of numpy
+        """Return the values of a field as an array `(rows, *shape)` over `columns`."""
+        import numpy as np  # noqa: PLC0415  # an extra
+
+        dtype, shape, _ = self.fields[field]
+        return np.frombuffer(self.columns[field], dtype).reshape(self.count, *shape)
+
+    def number_of(self, entity: object) -> int:
+        """Return the number of a row by its name; -1 if there is no such row."""
+        form = sequence_form(entity) if type(entity) is str else None
+        is_row = form is not None and form[0] == self.stem and form[1] < self.count
+        return form[1] if form is not None and is_row else -1
+
+    def row(self, number: int) -> dict[str, Json]:
+        """Return the fields of a row as plain values."""
+        return {field: self.column(field)[number].tolist() for field in self.columns}
+
+    def put(self, entity: str, fields: Mapping[str, Json]) -> None:
+        """Write fields of one row.
+
+        Raises:
+            KeyError: The table has no such row or field.
+        """
+        number = self.number_of(entity)
+        if number < 0:
+            raise KeyError(entity)
+        for field, value in fields.items():
+            self.column(field)[number] = thaw(value)
+
+    def write(self, write: ColumnWrite) -> None:
+        """Write the column of a hook."""
+        numbers, values = self.written(write)
+        self.column(write.field)[numbers] = values
+
+    def written(self, write: ColumnWrite) -> tuple[Any, Any]:
+        """Return the numbers of the rows that a hook wrote, and their values, as arrays."""
+        import numpy as np  # noqa: PLC0415  # an extra
+
+        dtype, shape, _ = self.fields[write.field]
+        numbers = np.frombuffer(write.at, "<u4") if write.at else np.arange(self.count)
+        return numbers, np.frombuffer(write.data, dtype).reshape(len(numbers), *shape)
+
+    def digest(self, name: str) -> int:
+        """Return the table's share of the state digest. O(table)."""
+        from placet.kernel.arrays.authors import Authors  # noqa: PLC0415  # imports numpy
+        from placet.kernel.arrays.field import Field  # noqa: PLC0415
+        from placet.kernel.state.table import TableData  # noqa: PLC0415
+
+        fields: dict[str, Any] = {
+            field: Field(dtype, tuple(shape))  # type: ignore[arg-type]  # a record's dtype is checked here
+            for field, (dtype, shape, _) in self.fields.items()
+        }
+        columns = {field: self.column(field) for field in self.columns}
+        return TableData(Authors(), name, fields, self.stem, self.count, columns, 0).digest()
+
+
+class TableEntities(Mapping[str, Mapping[str, Json]]):
+    """The rows of a table by name, each made when it is asked for."""
+
+    __slots__ = ("table",)
+
+    def __init__(self, table: PlayedTable) -> None:
+        self.table = table
+
+    def __getitem__(self, entity: str) -> dict[str, Json]:
+        number = self.table.number_of(entity)
+        if number < 0:
+            raise KeyError(entity)
+        return self.table.row(number)
+
+    def __contains__(self, entity: object) -> bool:
+        return self.table.number_of(entity) >= 0
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{self.table.stem}:{number}" for number in range(self.table.count))
+
+    def __len__(self) -> int:
+        return self.table.count
+
+
+class ColumnRows(NamedTuple):
+    """The rows of the record of a column batch.
+
+    Attributes:
+        numbers: Number of the member of each row, an array.
+        admitted: Number of the member of each admitted row, an array.
+        places: Places of the admitted rows, an array.
+    """
+
+    numbers: Any
+    admitted: Any
+    places: Any
+
+    @classmethod
+    def of(cls, record: Columns, count: int) -> "ColumnRows":
+        """Return the rows of a record of a population with so many members."""
+        import numpy as np  # noqa: PLC0415  # an extra
+
+        numbers = np.frombuffer(record.agents, "<u4") if record.agents else np.arange(count)
+        codes = np.frombuffer(record.codes or bytes(len(numbers)), np.uint8)
+        places = np.flatnonzero(codes == 0)
+        return cls(numbers, numbers[places], places)
+
+    def targets(self, change: ColumnChange) -> Any:  # noqa: ANN401  # an array of numpy
+        """Return the number of the changed row for each admitted row, -1 none."""
+        import numpy as np  # noqa: PLC0415  # an extra
+
+        return np.frombuffer(change.at, "<i4") if change.at else self.admitted
+
+    def values(self, record: Columns, change: ColumnChange) -> Any:  # noqa: ANN401  # an array of numpy
+        """Return the value of a change for each admitted row."""
+        import numpy as np  # noqa: PLC0415  # an extra
+
+        if not change.column:
+            return np.frombuffer(change.data, change.dtype).reshape(len(self.places), -1)
+        dtype, data = next((d, v) for name, d, _, v in record.payload if name == change.column)
+        return np.frombuffer(data, dtype).reshape(len(self.numbers), -1)[self.places]
+
+
+def apply_columns(tables: Mapping[str, PlayedTable], record: Columns, count: int) -> None:
+    """Write the changes of a column batch of a population with so many members. O(rows), as arrays.
+
+    Raises:
+        KeyError: A table or a field of the record is not there.
+    """
+    import numpy as np  # noqa: PLC0415  # an extra
+
+    if not record.changes:
+        return
+    rows = ColumnRows.of(record, count)
+    for change in record.changes:
+        column = tables[change.table].column(change.field)
+        targets, values = rows.targets(change), rows.values(record, change)
+        is_row = targets >= 0
+        values = values[is_row].reshape(-1, *column.shape[1:])
+        if change.op == "put":
+            column[targets[is_row]] = values
+        else:
+            np.add.at(column, targets[is_row], values.astype(column.dtype))
+
+
+def moved_in(
+    record: Record,
+    tables: Mapping[str, PlayedTable],
+    populations: Mapping[str, PlayedPopulation],
+    points_max: int,
+) -> Sequence[tuple[tuple[str, str], Json]]:
+    """Return `((table, row), position)` of the rows whose position a record set.
+
+    Args:
+        record: The record.
+        tables: The tables of the log, whose values are not read.
+        populations: The populations of the log.
+        points_max: Return at most so many rows of a change.
+    """
+    moved: list[tuple[tuple[str, str], Json]] = []
+    if isinstance(record, TableMade):
+        made = PlayedTable.made(record)
+        if "position" in made.fields:
+            numbers, values = range(made.count), made.column("position").tolist()
+            moved += _named(record.table, made, numbers, values)
+    for write in getattr(record, "written", None) or ():
+        if write.field == "position" and write.table in tables:
+            table = tables[write.table]
+            numbers, values = (part[:points_max].tolist() for part in table.written(write))
+            moved += _named(write.table, table, numbers, values)
+    if isinstance(record, Columns) and record.population in populations:
+        rows = ColumnRows.of(record, populations[record.population].count)
+        for change in record.changes:
+            if (change.field, change.op) == ("position", "put") and change.table in tables:
+                numbers = rows.targets(change)[:points_max].tolist()
+                values = rows.values(record, change)[:points_max].tolist()
+                moved += _named(change.table, tables[change.table], numbers, values)
+    return moved
+
+
+def _named(
+    name: str, table: PlayedTable, numbers: Sequence[int], values: Sequence[Json]
+) -> list[tuple[tuple[str, str], Json]]:
+    """Return the values with the names of their rows; -1 is no row."""
+    pairs = zip(numbers, values, strict=True)
+    return [((name, f"{table.stem}:{number}"), value) for number, value in pairs if number >= 0]
