@@ -16,13 +16,18 @@ from typing import Final
 
 import msgspec
 
-from placet.history.diff import BatchDecision, decision_of, decision_of_verdict
+from placet.history.diff import (
+    BatchDecision,
+    decision_of,
+    decision_of_columns,
+    decision_of_verdict,
+)
 from placet.kernel.commit.apply_record import apply_configured
 from placet.kernel.decide.batches import decide_batch
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger.ledger import GateSettings, Ledger
-from placet.kernel.log.replay import Replayer, header_after
+from placet.kernel.log.replay import Replayer, header_after, seqs_of
 from placet.kernel.log.sandbox import Sandbox
 from placet.kernel.log.verify import Maker
 from placet.kernel.plugin.boundary import PluginError
@@ -47,6 +52,7 @@ from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
     Checkpoint,
+    Columns,
     Configured,
     EffectChanged,
     ExecutorChanged,
@@ -58,6 +64,7 @@ from placet.schemas.log.record import (
     RulesChanged,
     Scheduled,
     Settled,
+    TableMade,
     Tick,
     decode_record,
 )
@@ -216,7 +223,9 @@ class CounterfactualReplay:
             self._seqs_here.append(self._past.ledger.seq)
         return True
 
-    def _live(self, ordinal: int, record: Record) -> None:
+    def _live(  # noqa: C901, PLR0912  # a branch for each type
+        self, ordinal: int, record: Record
+    ) -> None:
         match record:
             case Admitted() | Refused() | Scheduled():
                 self._live_batch(ordinal, record)
@@ -224,10 +233,12 @@ class CounterfactualReplay:
                 self._live_settled(record)
             case EffectChanged():
                 self._live_mark(record)
+            case Columns():
+                self._live_columns(ordinal, record)
             case Registered() | AgentChanged():
                 if record.agent_id not in self._dropped:
                     self._let_happen(record)
-            case Tick() | Patched():
+            case Tick() | Patched() | TableMade():
                 self._let_happen(record)
             case Checkpoint():
                 self._start(record.now_ns)
@@ -273,6 +284,30 @@ class CounterfactualReplay:
             self._note_effects(record, made)
             if canonical(_puts(record)) != canonical(_puts(made)):
                 self.report.other_changes += 1
+
+    def _live_columns(self, ordinal: int, record: Columns) -> None:
+        """Decide a column batch in the fork; the rows of dropped agents are left out."""
+        from placet.history.column_batches import proposed_again  # noqa: PLC0415  # numpy is an extra
+
+        members = self._past.ledger.populations.get(record.population)
+        count = 0 if members is None else members.count
+        proposed = proposed_again(record, count, self._dropped, self._seq_here)
+        if proposed is None:
+            self.report.not_proposed += 1
+            return
+        self._start(record.now_ns)
+        try:
+            self._sandbox.decide_columns(proposed)
+        except ValueError as error:
+            raise StoreError(f"the column batch {record.req_id!r} has no form: {error}") from error
+        self._group = None
+        made = self._write(record.now_ns)
+        was = decision_of_columns(record)
+        now = decision_of_columns(made) if isinstance(made, Columns) else None
+        why = "the population remembers its request" if now is None else ", ".join(now.codes)
+        self._compare(ordinal, record, was, now, why)
+        if isinstance(made, Columns) and was == now and record.changes != made.changes:
+            self.report.other_changes += 1
 
     def _decide(self, batch: CheckedBatch) -> Verdict:
         sandbox = self._sandbox
@@ -326,7 +361,7 @@ class CounterfactualReplay:
     def _compare(
         self,
         ordinal: int,
-        record: Admitted | Refused | Scheduled,
+        record: Admitted | Refused | Scheduled | Columns,
         was: BatchDecision,
         now: BatchDecision | None,
         why: str,
@@ -344,7 +379,7 @@ class CounterfactualReplay:
         else:
             report.other_differences += 1
         if len(report.changed) < _DIFFERENCES_MAX:
-            seq_before = record.seq - (len(record.contexts) if isinstance(record, Admitted) else 0)
+            seq_before = record.seq - seqs_of(record)
             sim_time = record.now_ns / SECOND_NS
             report.changed.append(ChangedDecision(ordinal, seq_before, sim_time, was, now, why))
 
@@ -374,7 +409,9 @@ class CounterfactualReplay:
         self._sandbox.outbox.mark(effect, record.what, record.why)
         self._write(record.now_ns)
 
-    def _let_happen(self, record: Registered | AgentChanged | Tick | Settled | Patched) -> None:
+    def _let_happen(
+        self, record: Registered | AgentChanged | Tick | Settled | Patched | TableMade
+    ) -> None:
         self._start(record.now_ns)
         try:
             self._sandbox.execute(record)

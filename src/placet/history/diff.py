@@ -7,18 +7,21 @@ compared whole.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
+from zlib import crc32
 
 from placet.actors.ports import EventLog
 from placet.history.bisect import shared_records
+from placet.history.column_rows import refusal_counts
 from placet.history.reader import fold
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.errors import ValidationError
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.column_records import rows_of
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import Admitted, Refused, Scheduled, Tick, intents_of
+from placet.schemas.log.record import Admitted, Columns, Refused, Scheduled, Tick, intents_of
 from placet.schemas.verdict import Verdict
 from placet.stores.snapshots.recovery import decode, read_on
 
@@ -64,6 +67,20 @@ def decision_of(record: Admitted | Refused | Scheduled) -> BatchDecision:
     return BatchDecision(outcome, (), requests)
 
 
+def decision_of_columns(record: Columns) -> BatchDecision:
+    """Return the decision on a column batch: its refusals by code, under its population's name.
+
+    `codes` end with a checksum of the codes of rows, so that equal counts of other rows differ.
+    """
+    refused, rows = refusal_counts(record), rows_of(record)
+    codes = [f"{code} of {count} rows" for (_, code), count in refused.items()]
+    if refused:
+        codes.append(f"rows {crc32(record.codes):08x}")
+    is_refused = bool(refused) and (rows or 0) == sum(refused.values())
+    outcome = "refused" if is_refused else "admitted"
+    return BatchDecision(outcome, tuple(codes), ((record.population, record.req_id),))
+
+
 def decision_of_verdict(verdict: Verdict, of: BatchDecision) -> BatchDecision:
     """Return the decision of a verdict; `of` is a decision on the same batch, for its requests."""
     outcome = "scheduled" if verdict.scheduled else "admitted" if verdict.admitted else "refused"
@@ -102,7 +119,10 @@ class Request(NamedTuple):
 
 
 Requests: TypeAlias = dict[tuple[str, str], Request]
-"""`(agent_id, req_id)` -> the request, with the latest decision on it."""
+"""`(agent_id, req_id)` -> the request, with the latest decision on it.
+
+A column batch is one request of its population; its payload is the fingerprint of its content.
+"""
 
 
 def requests_from(
@@ -128,8 +148,19 @@ def requests_from(
                     requests[intent["agent_id"], intent["req_id"]] = Request(
                         ticks, sim_time, intent["kind"], thaw(intent["payload"]), decision
                     )
+            elif isinstance(part, Columns):
+                requests[part.population, part.req_id] = Request(
+                    ticks,
+                    part.now_ns / SECOND_NS,
+                    part.kind,
+                    {"rows": rows_of(part), "fingerprint": f"{part.fingerprint:016x}"},
+                    decision_of_columns(part),
+                )
     return requests
 
+
+if TYPE_CHECKING:
+    from placet.kernel.state.table import TableData
 
 _ABSENT: Final = object()
 
@@ -275,9 +306,46 @@ _Tree: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Json]]]
 def entities_of(state: State) -> _Tree:
     """Return the entities of a state, by collection, for `differences_of`."""
     return {
-        name: {key: row.fields for key, row in rows.entities.items()}
+        name: _TableRows(cast("TableData", rows))
+        if rows.is_table
+        else {key: row.fields for key, row in rows.entities.items()}
         for name, rows in state.collections.items()
     }
+
+
+class _TableRows(Mapping[str, Mapping[str, Json]]):
+    """The rows of a table by name, each read when it is asked for."""
+
+    __slots__ = ("table",)
+
+    def __init__(self, table: "TableData") -> None:
+        self.table = table
+
+    def __getitem__(self, key: str) -> Mapping[str, Json]:
+        return dict(self.table.entities[key].fields)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.table.entities
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.table.entities)
+
+    def __len__(self) -> int:
+        return self.table.count
+
+
+def _keys_to_compare(
+    rows: Mapping[str, Mapping[str, Json]], others: Mapping[str, Mapping[str, Json]]
+) -> list[str]:
+    """Return the ids of the entities of a collection that may differ, sorted.
+
+    Two tables with the same rows are compared as arrays first, by their bytes.
+    """
+    if isinstance(rows, _TableRows) and isinstance(others, _TableRows):
+        found = rows.table.differing_rows(others.table)
+        if found is not None:
+            return sorted(f"{rows.table.stem}:{row}" for row in found)
+    return sorted({*rows, *others})
 
 
 def _is_there(tree: _Tree, path: str) -> bool:
@@ -311,8 +379,25 @@ def _ledger_entries(ledger: Ledger) -> _Tree:
     schedule = {
         record.batch_id: {"due": record.due_ns / SECOND_NS} for record in ledger.scheduled.values()
     }
+    populations = {
+        members.name: {
+            "table": members.table,
+            "count": members.count,
+            "owner": members.owner,
+            "permissions": None if members.permissions is None else sorted(members.permissions),
+            "priority_max": members.priority_max,
+            "suspended": members.suspended_mask().nonzero()[0].tolist(),
+        }
+        for members in ledger.populations.values()
+    }
     executors = {kind: {"depth_max": depth} for kind, depth in ledger.executors.items()}
-    return {"agents": agents, "outbox": outbox, "schedule": schedule, "executors": executors}
+    return {
+        "agents": agents,
+        "populations": populations,
+        "outbox": outbox,
+        "schedule": schedule,
+        "executors": executors,
+    }
 
 
 def differences_of(first: _Tree, second: _Tree, path: str = "") -> Iterator[WorldDifference]:
@@ -322,7 +407,7 @@ def differences_of(first: _Tree, second: _Tree, path: str = "") -> Iterator[Worl
     """
     for name in sorted({*first, *second}):
         rows, others = first.get(name, {}), second.get(name, {})
-        for key in sorted({*rows, *others}):
+        for key in _keys_to_compare(rows, others):
             entity = f"{name}/{key}"
             if not _is_part(entity, path):
                 continue

@@ -104,7 +104,7 @@ class ForkOptions:
             parent's executors were there, and no effect runs until the host provides a handler.
         put: Initial changes, path -> value: `collection/entity/field` with a value, or
             `collection/entity` with all fields of the entity, or with None to delete it.
-        dropped: Names of agents to remove at the start.
+        dropped: Names of agents to remove at the start; a member of a population is suspended.
         is_replayed: Re-execute the parent's later inputs in the fork.
     """
 

@@ -16,6 +16,7 @@ from placet.schemas.log.cut import count_to_seq, first_batches
 from placet.schemas.log.record import (
     Admitted,
     Checkpoint,
+    Columns,
     Record,
     Refused,
     Scheduled,
@@ -25,7 +26,7 @@ from placet.schemas.log.record import (
 )
 from placet.stores.snapshots.recovery import decode
 
-_BATCHES: Final = (Admitted, SingleBlock, Refused, Scheduled)
+_BATCHES: Final = (Admitted, SingleBlock, Columns, Refused, Scheduled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,13 @@
 A `SingleBlock` is taken apart first (`expanded`), so that a selection matches single batches.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from re import Pattern
 
 from placet.actors.ports import EventLog
+from placet.history.column_rows import refused_count, row_of
+from placet.schemas.batch import sequence_form
 from placet.schemas.codec import to_json
 from placet.schemas.errors import PlacetError
 from placet.schemas.log.expand import expanded
@@ -15,12 +17,14 @@ from placet.schemas.log.intents import decode_intents
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
+    Columns,
     Header,
     Record,
     Refused,
     RulesChanged,
     Scheduled,
     SingleBlock,
+    TableMade,
     agents_of,
     record_as_dict,
     record_type,
@@ -57,7 +61,7 @@ class Selection:
 
     def matches(self, record: Record) -> bool:
         """Return whether the content of a record, no `SingleBlock`, is selected. O(intents)."""
-        if self.refused and not isinstance(record, Refused):
+        if self.refused and not _is_refused(record):
             return False
         if (self.agents or self.kinds) and not self._matches_parties(record):
             return False
@@ -68,6 +72,10 @@ class Selection:
 
     def _matches_parties(self, record: Record) -> bool:
         """Return whether a record is of a selected agent and of a selected kind."""
+        if isinstance(record, Columns):
+            return (not self.kinds or record.kind in self.kinds) and (
+                not self.agents or any(row_of(record, name) is not None for name in self.agents)
+            )
         if isinstance(record, Admitted | Refused | Scheduled) and any(
             self.includes(agent_id, kind)
             for agent_id, _, kind, _, _ in decode_intents(record.encoded)
@@ -126,14 +134,32 @@ def require_named(log: EventLog, selection: Selection) -> None:
             return
         for record in expanded(decode(data, ordinal)):
             _add_names(record, agents, kinds)
+            if isinstance(record, TableMade) and record.members is not None:
+                agents.update(dict.fromkeys(_members_among(selection.agents, record)))
     if log.start().record:
         past = recover(log).past
         agents.update(dict.fromkeys((*past.ledger.agents, *past.ledger.gone)))
+        agents.update(dict.fromkeys(filter(past.ledger.agents.__contains__, selection.agents)))
         kinds.update(dict.fromkeys(past.header.kinds if past.header else ()))
     for name in sorted(selection.agents - agents.keys()):
         raise PlacetError(f"{log.url} has no agent {name!r}; {did_you_mean(name, agents)}")
     for name in sorted(selection.kinds - kinds.keys()):
         raise PlacetError(f"{log.url} has no kind {name!r}; {did_you_mean(name, kinds)}")
+
+
+def _is_refused(record: Record) -> bool:
+    """Return whether a record is a refusal, or a column batch with a refused row."""
+    if isinstance(record, Columns):
+        return bool(refused_count(record))
+    return isinstance(record, Refused)
+
+
+def _members_among(names: Iterable[str], record: TableMade) -> Iterator[str]:
+    """Yield the names that are members of the population of a record."""
+    for name in names:
+        form = sequence_form(name)
+        if form is not None and form[0] == record.stem and form[1] < record.count:
+            yield name
 
 
 def _add_names(record: Record, agents: dict[str, None], kinds: dict[str, None]) -> None:

@@ -172,13 +172,18 @@ def _frozen(permissions: Sequence[str] | None) -> frozenset[str] | None:
 def _apply_fork_adopted(ledger: Ledger, record: ForkAdopted) -> None:
     """Apply the record of a fork: remove dropped agents and their scheduled batches.
 
-    All executors are removed too if the fork refuses effects.
+    A member of a population is suspended instead, for rows are never deleted. All executors are
+    removed too if the fork refuses effects.
     """
     for agent_id in record.dropped:
         for number, scheduled in list(ledger.scheduled.items()):
             if any(item[0] == agent_id for item in from_canonical(scheduled.encoded)):
                 ledger.pop_scheduled(number)
-        ledger.remove_agent(agent_id)
+        agent = ledger.agents[agent_id]
+        if agent.is_member:
+            ledger.change_agent(agent, "is_suspended", True)
+        else:
+            ledger.remove_agent(agent_id)
     if record.effects == "refuse":
         ledger.executors.clear()
 

@@ -74,7 +74,7 @@ class OperatorPatch:
             parent: Name of the world it was forked from.
             effects: One of `EFFECTS`.
             given: Values to overwrite, as in `patch`.
-            dropped: Agents to remove.
+            dropped: Agents to remove; a member of a population is suspended instead.
             seed: Seed of the new world; None is the parent's.
 
         Raises:
@@ -106,6 +106,7 @@ class OperatorPatch:
         hooks: list[Callable[[], object]] = [
             partial(_leave, domain, draft, agent_id)
             for agent_id in dropped
+            if not ledger.agents[agent_id].is_member
             for domain in self._context.registry.concerned(agent_id)
         ]
         hooks += [partial(_put_all, draft, plain), self._judge]

@@ -26,6 +26,9 @@ class Agent:
         order_key: Key of its name as `prng.mix_lanes` takes it; it breaks ties of order.
     """
 
+    is_member = False
+    """It is a member of a population, which is suspended in the place of being removed."""
+
     __slots__ = (
         "agent_id",
         "cohort",

@@ -329,6 +329,8 @@ class MemberTats(MutableMapping[str, int]):
 class MemberAgent(Agent):
     """A member of a population as an `Agent`, made when one is asked for."""
 
+    is_member = True
+
     __slots__ = ("_members", "_number")
 
     def __init__(self, members: Members, number: int) -> None:

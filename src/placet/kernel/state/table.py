@@ -190,6 +190,21 @@ class TableData(Collection):
         number = int(self.bys[row])
         return self.named[row] if number == NAMED else self.authors.name_of(number)
 
+    def differing_rows(self, other: "TableData") -> list[int] | None:
+        """Return the numbers of the rows with other values in another table, by their bytes.
+
+        Returns:
+            None if the other table does not have the same rows and fields.
+        """
+        same = (self.stem, self.count, self.fields) == (other.stem, other.count, other.fields)
+        if not same:
+            return None
+        differs = np.zeros(self.count, np.bool_)
+        for name, column in self.columns.items():
+            first, second = words_of(column), words_of(other.columns[name])
+            differs |= (first != second).any(axis=1)
+        return np.flatnonzero(differs).tolist()
+
     # versions
 
     def share(self) -> TableVersion:

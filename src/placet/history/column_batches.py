@@ -1,0 +1,54 @@
+"""A recorded column batch as it is submitted again in a fork."""
+
+from collections.abc import Callable, Set
+
+import msgspec
+import numpy as np
+
+from placet.schemas.batch import sequence_form
+from placet.schemas.log.record import Columns
+
+
+def proposed_again(
+    record: Columns, count: int, dropped: Set[str], seq_here: Callable[[int], int]
+) -> Columns | None:
+    """Return the inputs of a column batch as another world gets them; None without a row.
+
+    Args:
+        record: The record; its decision is not read.
+        count: Number of members of the population.
+        dropped: Agents whose rows are left out.
+        seq_here: Returns the seq of the other world that is the same moment.
+    """
+    contexts = record.contexts
+    if isinstance(contexts, int):
+        moved: int | bytes = seq_here(contexts)
+    else:
+        seqs, places = np.unique(np.frombuffer(contexts, "<i8"), return_inverse=True)
+        here = np.array([seq_here(seq) for seq in seqs.tolist()], "<i8")
+        moved = here[places].tobytes()
+    record = msgspec.structs.replace(record, contexts=moved)
+    numbers = np.frombuffer(record.agents, "<u4") if record.agents else np.arange(count)
+    is_kept = ~np.isin(numbers, _numbers_of(record.population, dropped))
+    if is_kept.all():
+        return record
+    return _of_rows(record, numbers, is_kept) if is_kept.any() else None
+
+
+def _numbers_of(population: str, names: Set[str]) -> list[int]:
+    """Return the numbers of the members of a population among names."""
+    forms = map(sequence_form, names)
+    return [form[1] for form in forms if form is not None and form[0] == population]
+
+
+def _of_rows(record: Columns, numbers: "np.ndarray", is_kept: "np.ndarray") -> Columns:
+    """Return a column batch with some of its rows."""
+    contexts = record.contexts
+    if not isinstance(contexts, int):
+        contexts = np.frombuffer(contexts, "<i8")[is_kept].tobytes()
+    payload = []
+    for name, dtype, shape, data in record.payload:
+        values = np.frombuffer(data, dtype).reshape(len(numbers), *shape)
+        payload.append((name, dtype, shape, values[is_kept].tobytes()))
+    agents = numbers[is_kept].astype("<u4").tobytes()
+    return msgspec.structs.replace(record, agents=agents, contexts=contexts, payload=payload)
