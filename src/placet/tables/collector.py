@@ -21,7 +21,7 @@ from collections.abc import Collection as Names
 from math import inf
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from placet.actors.ports import EventLog
 from placet.history.reader import beginning_of
@@ -39,6 +39,7 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     Admitted,
+    Columns,
     Refused,
     Scheduled,
     SingleBlock,
@@ -54,7 +55,11 @@ from placet.tables.arrow import pyarrow
 from placet.tables.definitions import Column
 from placet.tables.parts import FIXED, CollectedTable, CollectError, PartFolder, read_collected
 from placet.tables.rows import refused_intents
+from placet.tables.statistic import statistic_named
 from placet.tables.table import ArrowTable, Tables
+
+if TYPE_CHECKING:
+    from placet.kernel.state.table import TableData
 
 WorldFunction = Callable[[WorldState], object]
 
@@ -76,10 +81,14 @@ class Collector:
             multiple of `every`. None: if `every` is above 1.
         agents: Fields of the agents: `position` is the field of the entity with the agent's id, in
             the first collection where an agent has it; `world.agents/position` names the
-            collection. A field that no agent has is an error: at the first row if it is spelled
-            almost like one that they have, else at the end.
+            collection. A member of a population has the fields of its row; the members' rows follow
+            those of other agents, by population and number, and cost no step of Python each. A
+            field that no agent has is an error: at the first row if it is spelled almost like one
+            that they have, else at the end.
         world: Name of a column -> function of the state, or `module:function`. It must depend on
-            nothing but the state, and return plain JSON, or a scalar or an array of numpy.
+            nothing but the state, and return plain JSON, or a scalar or an array of numpy. A text
+            such as `mean(flock.birds/energy)` is a statistic of a field, as in `FieldStatistic`; of
+            a table it reads the column.
         refusals: Collect the refusals that `note` is called with.
         to: Folder of the tables, which must not exist; None keeps them in memory.
 
@@ -252,9 +261,7 @@ class Collector:
         self._flush_refusals()
         tables = {}
         for table in self._tables:
-            rows = list(table.rows)
-            tables[table.name] = ArrowTable(table.name, table.take())
-            table.rows = rows
+            tables[table.name] = ArrowTable(table.name, table.peek())
         return Tables(tables)
 
     # from the log
@@ -382,8 +389,15 @@ class Collector:
             return
         agents = sorted(ledger.agents)
         found = [field.entities(state, agents) for field in self._fields]
-        if self._unseen and agents:
-            self._note_seen(state, agents, found, place[0])
+        members = {each.name: each.table for each in ledger.populations.values()}
+        tables = {name: state.tables[table] for name, table in members.items()}
+        if self._unseen and (agents or tables):
+            seen = {
+                field
+                for field, entities in zip(self._fields, found, strict=True)
+                if entities or any(map(field.is_in, tables.values()))
+            }
+            self._note_seen(state, agents, seen, place[0])
         names = [field.field for field in self._fields]
         rows = self._agents_table.rows
         for agent in agents:
@@ -392,21 +406,28 @@ class Collector:
                 entity = entities.get(agent)
                 cells.append(None if entity is None else entity.fields.get(name))
             rows.append(tuple(cells))
+        for population, table in tables.items():
+            self._take_members(population, table, place)
+
+    def _take_members(
+        self, population: str, table: "TableData", place: tuple[int, int, int]
+    ) -> None:
+        """Take the rows of the members of a population, as arrays."""
+        from placet.tables.column_rows import collected_block  # noqa: PLC0415  # numpy is an extra
+
+        names = [field.field if field.is_in(table) else None for field in self._fields]
+        self._agents_table.add_block(collected_block(population, table, place, names))
 
     def _note_seen(
-        self,
-        state: State,
-        agents: Sequence[str],
-        found: Sequence[Mapping[str, Entity]],
-        tick: int,
+        self, state: State, agents: Sequence[str], seen: Names["_Field"], tick: int
     ) -> None:
         """Note which fields the agents have; raise if one is probably misspelled.
 
         Raises:
             CollectError: No agent has a field, and a field of theirs has almost its name.
         """
-        for field, entities in zip(self._fields, found, strict=True):
-            if entities:
+        for field in self._fields:
+            if field in seen:
                 self._unseen.pop(field, None)
             elif self._unseen.get(field) == "":
                 wanted, known = field.alternatives(state, agents)
@@ -463,14 +484,17 @@ class Collector:
         if self._folder is None:
             return
         now = time.monotonic()
-        rows = sum(len(table.rows) for table in self._tables)
+        rows = sum(map(len, self._tables))
         if now - self._part_at >= _PART_SECONDS or rows >= _PART_ROWS:
             self._folder.write(self._tick)
             self._part_at = now
 
 
 class _Field(NamedTuple):
-    """A field of the agents: `position`, or `world.agents/position` with its collection."""
+    """A field of the agents: `position`, or `world.agents/position` with its collection.
+
+    A member of a population has the fields of its row of the population's table.
+    """
 
     name: str
 
@@ -478,6 +502,11 @@ class _Field(NamedTuple):
     def field(self) -> str:
         """The name of the field, without a collection."""
         return self.name.rpartition("/")[2]
+
+    def is_in(self, table: "TableData") -> bool:
+        """Return whether the members of a population have the field in their table."""
+        named, slash, field = self.name.rpartition("/")
+        return field in table.fields and (not slash or named == table.name)
 
     def alternatives(self, state: State, agents: Sequence[str]) -> tuple[str, list[str]]:
         """Return the unknown part of the name, and the known names for it. O(agents).
@@ -494,6 +523,7 @@ class _Field(NamedTuple):
             }
             for name, of in sorted(state.collections.items())
         }
+        fields_of |= {name: set(of.fields) for name, of in state.tables.items()}
         fields_of = {name: fields for name, fields in fields_of.items() if fields}
         if slash and named not in fields_of:
             return named, [*fields_of]
@@ -518,7 +548,8 @@ class _Field(NamedTuple):
 
 def _begins(data: bytes) -> bool:
     """Return whether the record is of a batch or a tick: until then a world is being set up."""
-    return isinstance(decode_record(data), Admitted | SingleBlock | Refused | Scheduled | Tick)
+    begins = Admitted | SingleBlock | Refused | Scheduled | Columns | Tick
+    return isinstance(decode_record(data), begins)
 
 
 def _cell(value: object, column: str, tick: int) -> Json:
@@ -565,9 +596,15 @@ def _function(name: str, function: WorldFunction | str) -> WorldFunction:
     """
     if callable(function):
         return function
+    statistic = statistic_named(str(function))
+    if statistic is not None:
+        return statistic
     module, colon, attribute = str(function).partition(":")
     if not colon:
-        raise CollectError(f"world.{name}: expected module:function, got {function!r}")
+        raise CollectError(
+            f"world.{name}: expected module:function, or a statistic of a field such as "
+            f"mean(world.agents/energy), got {function!r}"
+        )
     try:
         imported = import_from_here(module)
     except ImportError as error:

@@ -205,3 +205,24 @@ def members_block(record: TableMade, place: Place, suspended: set[int]) -> RowBl
         *(Values(is_suspended), Same(None)),
     ]
     return RowBlock(record.count, cells)
+
+
+def collected_block(
+    population: str, table: TableData, place: Place, fields: Sequence[str | None]
+) -> RowBlock:
+    """Return the rows that a collector takes of the members of a population.
+
+    The columns are copied, because the next batch writes into them.
+
+    Args:
+        population: Name of the population.
+        table: Its table.
+        place: Tick, seq and simulated time.
+        fields: Field of each collected column; None where the members have none.
+    """
+    cells: list[Cells] = [
+        *map(Same, place),
+        Names(population, np.arange(table.count)),
+        *(Same(None) if name is None else Values(table.columns[name].copy()) for name in fields),
+    ]
+    return RowBlock(table.count, cells)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from placet.schemas.codec import Json
+    from placet.tables.row_block import Cells, RowBlock
 
 _PLACE: Final = (TICK, SEQ, SIM_TIME)
 _NOT_COLLECTED: Final = frozenset({"seq", "batch", "context_seq"})
@@ -68,30 +69,85 @@ class CollectedTable:
     Args:
         name: Name of the table.
         columns: Its columns; the type of an open one is `""`.
+
+    Attributes:
+        rows: Rows since the last part or the last block.
     """
 
     def __init__(self, name: str, columns: Sequence[Column]) -> None:
         self.name = name
         self.columns = tuple(columns)
         self.rows: list[tuple[Json, ...]] = []
+        self._closed: list[list[tuple[Json, ...]] | RowBlock] = []
+
+    def __len__(self) -> int:
+        closed = (part if isinstance(part, list) else range(part.count) for part in self._closed)
+        return len(self.rows) + sum(map(len, closed))
+
+    def add_block(self, block: "RowBlock") -> None:
+        """Add rows as arrays, a column at a time; the arrays are kept, so they must not change."""
+        if self.rows:
+            self._closed.append(self.rows)
+            self.rows = []
+        self._closed.append(block)
 
     def take(self) -> "pa.Table":
         """Return the rows since the last call as an Arrow table of the types of these rows."""
-        rows, self.rows = self.rows, []
-        cells = list(zip(*rows, strict=True)) if rows else [()] * len(self.columns)
+        table = self.peek()
+        self.rows, self._closed = [], []
+        return table
+
+    def peek(self) -> "pa.Table":
+        """Return the rows since the last `take` as an Arrow table, and keep them."""
+        parts = [*self._closed, *([self.rows] if self.rows else [])]
+        cells = [_columns_of(part, len(self.columns)) for part in parts]
         types: dict[str, str] = {}
-        columns, arrays = [], []
-        for column, values in zip(self.columns, cells, strict=True):
+        columns = []
+        for place, column in enumerate(self.columns):
             described = column
             if not column.type:
                 known = ColumnType()
-                known.add_all(values)
+                for part in cells:
+                    _join(known, part[place])
                 types[column.name] = known.as_text()
                 described = column._replace(type=known.name)
             columns.append(described)
-            arrays.append(arrow_array(list(values), described.type))
         schema = TableSchema(columns, {}, {TYPES.decode(): json.dumps(types)})
-        return pyarrow().Table.from_arrays(arrays, schema=schema.arrow())
+        arrow, pa = schema.arrow(), pyarrow()
+        batches = [
+            pa.record_batch(
+                [
+                    arrow_array(list(values), column.type)
+                    if isinstance(values, tuple)
+                    else values.arrow(column.type, count)
+                    for values, column in zip(part, columns, strict=True)
+                ],
+                schema=arrow,
+            )
+            for part, count in zip(cells, map(_count_of, parts), strict=True)
+        ]
+        return pa.Table.from_batches(batches, schema=arrow)
+
+
+def _count_of(part: "list[tuple[Json, ...]] | RowBlock") -> int:
+    return len(part) if isinstance(part, list) else part.count
+
+
+def _columns_of(
+    part: "list[tuple[Json, ...]] | RowBlock", count: int
+) -> "Sequence[tuple[Json, ...] | Cells]":
+    """Return the cells of each column of some rows: values, or cells of a block."""
+    if not isinstance(part, list):
+        return part.cells
+    return list(zip(*part, strict=True)) if part else [()] * count
+
+
+def _join(known: ColumnType, cells: "tuple[Json, ...] | Cells") -> None:
+    """Join the types of the cells of one column."""
+    if isinstance(cells, tuple):
+        known.add_all(cells)
+    else:
+        cells.join(known)
 
 
 class PartFolder:
@@ -170,7 +226,7 @@ class PartFolder:
         Raises:
             CollectError: It cannot be written.
         """
-        has_rows = any(table.rows for table in self._tables.values())  # refusals after a tick
+        has_rows = any(map(len, self._tables.values()))  # refusals after a tick
         if last_tick <= self.last_tick and not has_rows:
             return
         self._number += 1

@@ -13,7 +13,7 @@ import numpy as np
 from placet.kernel.arrays.words import Array
 from placet.schemas.codec import Json
 from placet.tables.arrow import arrow_array, arrow_type, json_text, pyarrow
-from placet.tables.column_types import JSON
+from placet.tables.column_types import JSON, ColumnType
 from placet.tables.row import JsonCell, Row
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ class Cells(Protocol):
 
     def arrow(self, type_name: str, count: int) -> "pa.Array":
         """Return the cells of `count` rows as an Arrow array of a type of `Column.type`."""
+
+    def join(self, known: ColumnType) -> None:
+        """Join the types of the cells."""
 
 
 class Same:
@@ -59,6 +62,10 @@ class Same:
         if type_name == JSON:
             return _extended(type_name, pa.repeat(one.storage[0], count))
         return pa.repeat(one[0], count)
+
+    def join(self, known: ColumnType) -> None:
+        """Join the type of the value."""
+        known.add(self.value)
 
 
 class Values:
@@ -94,6 +101,10 @@ class Values:
         flat = pa.array(np.ascontiguousarray(array).reshape(-1)).cast(wanted.value_type)
         ends = np.arange(0, len(flat) + 1, size, dtype=np.int32)
         return pa.ListArray.from_arrays(pa.array(ends), flat)
+
+    def join(self, known: ColumnType) -> None:
+        """Join the types of the numbers."""
+        known.add_array(self.array)
 
 
 class JsonValues(Values):
@@ -134,6 +145,10 @@ class JsonObjects:
             parts += ["{" if not place else ",", f"{json_text(name)}:", json_texts(column)]
         return _extended(type_name, _joined(*parts, "}"))
 
+    def join(self, known: ColumnType) -> None:
+        """Join the type of objects."""
+        known.add({})
+
 
 class Names:
     """The names `stem:number` of rows; null where the number is negative."""
@@ -155,6 +170,10 @@ class Names:
         pa = pyarrow()
         numbers = pa.array(self.numbers, mask=self.numbers < 0).cast(pa.string())
         return _joined(f"{self.stem}:", numbers)
+
+    def join(self, known: ColumnType) -> None:
+        """Join the type of names."""
+        known.add(self.stem)
 
 
 class Chosen:
@@ -179,6 +198,10 @@ class Chosen:
     def arrow(self, type_name: str, count: int) -> "pa.Array":
         """Return the values as an Arrow array."""
         return arrow_array(list(self.choices), type_name).take(pyarrow().array(self.places))
+
+    def join(self, known: ColumnType) -> None:
+        """Join the types of the values."""
+        known.add_all(self.choices)
 
 
 class RowBlock:

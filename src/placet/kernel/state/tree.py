@@ -22,6 +22,7 @@ from placet.schemas.missing_key import MissingKeyError
 from placet.schemas.printable import printable
 
 if TYPE_CHECKING:
+    from placet.kernel.arrays.words import Array
     from placet.kernel.state.table import TableData, TableVersion
 
 _MODULUS_MASK: Final = (1 << 128) - 1
@@ -462,6 +463,19 @@ class WorldState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
         """Yield the names of the collections that do not raise, the empty ones too, sorted."""
         been = {name for name, rows in self._state.collections.items() if rows.has_been}
         yield from sorted(been.union(self._declared))
+
+    def columns(self, table: str) -> "Mapping[str, Array] | None":
+        """Return the columns of a table, `(rows, *shape)` each, read-only; None of no table.
+
+        The arrays are those of the state: a later change may be seen in them. O(fields).
+        """
+        rows = self._state.tables.get(table)
+        if rows is None:
+            return None
+        columns = {name: column.view() for name, column in rows.columns.items()}
+        for column in columns.values():
+            column.flags.writeable = False
+        return columns
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(n for n, rows in self._state.collections.items() if rows.entities))
