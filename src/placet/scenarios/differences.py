@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from placet.actors.ports import EventLog
+from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import RecordedWorld
@@ -75,7 +76,18 @@ def _other_agents(log: EventLog, scenario: Scenario, *, has_ticks: bool) -> list
     new = [m for m in members if m not in first and m not in ledger.agents and m not in ledger.gone]
     return [
         *([f"{_listed(gone)} of the log would not act any more"] if gone else []),
+        *_other_populations(ledger, scenario, has_ticks=has_ticks),
         *([f"{_listed(sorted(new))} would begin after the others"] if new and has_ticks else []),
+    ]
+
+
+def _other_populations(ledger: Ledger, scenario: Scenario, *, has_ticks: bool) -> list[str]:
+    """Return clauses about populations of the log alone, and of the run alone."""
+    gone = sorted(ledger.populations.keys() - scenario.populations.keys())
+    new = sorted(scenario.populations.keys() - ledger.populations.keys()) if has_ticks else []
+    return [
+        *[f"the population {name} of the log would not act any more" for name in gone],
+        *[f"the population {name} would begin after the others" for name in new],
     ]
 
 

@@ -14,9 +14,10 @@ from dataclasses import replace
 from functools import cache, partial
 from operator import attrgetter
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from placet.actors.observation.viewer import Viewer
+from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.kernel_world import KernelWorld, delayed_interrupt
@@ -38,6 +39,7 @@ from placet.schemas.view import View
 if TYPE_CHECKING:
     from functools import _lru_cache_wrapper
 
+    from placet.kernel.columns.verdict import ColumnVerdict
     from placet.runtime.telemetry.world_logger import WorldLogger
 
     _Logger: TypeAlias = _lru_cache_wrapper[WorldLogger]
@@ -58,6 +60,8 @@ class KernelRunner:
     Attributes:
         world: The open world.
         population: The agents with their policies.
+        populations: The populations with theirs; None if there are none.
+        column_verdicts: The column batches of the latest tick, with their verdicts.
         report: The report as far as the run has come: its counts and its ticks.
 
     Raises:
@@ -86,6 +90,8 @@ class KernelRunner:
         self.close = weakref.finalize(self, _close, world, logger)
         check = world.kernel.check_intent if setup.checks_intents else None
         self.population = Population(scenario, setup.policies, check)
+        self.populations = setup.populations
+        self.column_verdicts: list[tuple[ColumnBatch, ColumnVerdict]] = []
         self._decided: tuple[list[tuple[ScenarioAgent, list[Intent]]], list[Verdict]] = [], []
         self._view = partial(Viewer(world.kernel).view, world.kernel)
         self._waits_ms: deque[float] = deque(maxlen=_WAITS_MAX)
@@ -113,8 +119,9 @@ class KernelRunner:
         report.resumed_at = report.ticks if is_continued or setup.is_resumed else None
 
     def _register(self, setup: RunSetup, is_stopped: Callable[[], bool]) -> None:
-        """Register the agents of the scenario in their order, without the removed ones."""
+        """Register the populations, then the agents in their order, without the removed ones."""
         kernel, scenario = self.world.kernel, setup.scenario
+        self._register_populations()
         for number, member in enumerate(self.population.unregistered(kernel.ledger)):
             if number % REGISTERED_TOGETHER == 0:
                 self.world.flush()
@@ -127,6 +134,16 @@ class KernelRunner:
             except (PlacetError, TypeError, ValueError) as error:
                 raise registration_error(scenario, member, error) from error
         self._refresh()
+
+    def _register_populations(self) -> None:
+        populations, kernel = self.populations, self.world.kernel
+        if populations is None:
+            return
+        for name, keywords in populations.unregistered(kernel):
+            try:
+                kernel.register_population(name, **keywords)
+            except (PlacetError, TypeError, ValueError) as error:
+                raise populations.error(name, "", f"cannot be registered: {error}") from error
 
     def _refresh(self) -> None:
         """Take in the agents that were registered and removed since the latest tick."""
@@ -150,12 +167,14 @@ class KernelRunner:
         views = map(self._view, map(_AGENT_ID, agents))
         proposals = propose_all(agents, views, report.ticks)
         batches = [batch for _, batch in proposals]
+        columns = [] if self.populations is None else self.populations.batches(self.world.kernel)
         submitted = perf_counter()
         with delayed_interrupt():
-            verdicts = self._decide(proposals, batches)
-            if proposals:
+            verdicts = self._decide(proposals, batches, columns)
+            if proposals or columns:
                 self._waits_ms.append((perf_counter() - submitted) * 1e3)
             self._decided = proposals, verdicts
+            report.count_columns([verdict for _, verdict in self.column_verdicts])
             report.count_tick(batches, verdicts, self._collector)
             report.rule_errors = self.world.kernel.rules.faults
             report.seconds += perf_counter() - began
@@ -166,8 +185,13 @@ class KernelRunner:
         self,
         proposals: list[tuple[ScenarioAgent, list[Intent]]],
         batches: Sequence[Sequence[Intent]],
+        columns: Sequence[ColumnBatch],
     ) -> list[Verdict]:
-        """Decide the batches of a tick; a batch for other agents is submitted by its own agent."""
+        """Decide the batches of a tick; a batch for other agents is submitted by its own agent.
+
+        Returns:
+            The verdicts on `batches`; those on `columns` are kept in `column_verdicts`.
+        """
         foreign = [
             place
             for place, (agent, batch) in enumerate(proposals)
@@ -183,11 +207,22 @@ class KernelRunner:
                 entries[place] = checked = self.world.kernel.check(batch, agent.agent_id)
                 if isinstance(checked, Verdict):
                     refused[place] = checked
-        if not refused:
+        if not (refused or columns):
             return self.world.step(self._scenario.tick_s, entries)
         sound = [entry for place, entry in enumerate(entries) if place not in refused]
-        verdicts = iter(self.world.step(self._scenario.tick_s, sound))
+        decided = self._step([*sound, *columns], columns)
+        of_columns = cast("list[ColumnVerdict]", decided[len(sound) :])
+        self.column_verdicts = list(zip(columns, of_columns, strict=True))
+        verdicts = iter(decided)
         return [refused.get(place) or next(verdicts) for place in range(len(entries))]
+
+    def _step(self, entries: list[object], columns: Sequence[ColumnBatch]) -> list[Verdict]:
+        try:
+            return self.world.step(self._scenario.tick_s, entries)
+        except ValueError:
+            if self.populations is not None:
+                self.populations.require_form(self.world.kernel, columns)
+            raise
 
     @property
     def rules(self) -> DomainRules:

@@ -8,13 +8,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from placet.scenarios.values import AgentCohort, ObjectSort, ScenarioError
+from placet.scenarios.values import AgentCohort, ColumnPopulation, ObjectSort, ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.documents import DocumentError, DocumentTooLarge, parse_toml
 from placet.schemas.name_suggestions import did_you_mean, nearest
 from placet.stores.documents import read_document
 
-ENTRIES: Final[Mapping[str | int, type]] = {"agents": AgentCohort, "objects": ObjectSort}
+ENTRIES: Final[Mapping[str | int, type]] = {
+    "agents": AgentCohort,
+    "objects": ObjectSort,
+    "populations": ColumnPopulation,
+}
 """Tables of a scenario whose keys are names of entries."""
 
 _ENDING: Final = ".toml"
@@ -116,7 +120,7 @@ def set_value(
 def _check_path(
     raw: Mapping[str, Json], path: Sequence[str], source: str, known: Sequence[str]
 ) -> None:
-    """Refuse keys that no scenario has, and `agents` and `objects` entries that this one lacks."""
+    """Refuse keys that no scenario has, and entries of `ENTRIES` that this one lacks."""
     if path[0] not in known:
         problem = f"a scenario has no key {path[0]!r}; {did_you_mean(path[0], known)}"
         if len(path) == 1 and not nearest(path[0], known):

@@ -59,7 +59,7 @@ def open_domain(scenario: Scenario, make: Callable[..., Domain]) -> Domain:
 
 
 def require_kinds_of(scenario: Scenario, domain: Domain) -> None:
-    """Check that the quotas of a scenario and the permissions of its cohorts are kinds.
+    """Check that the quotas and permissions of a scenario, and of its parts, name kinds.
 
     Raises:
         ScenarioError: A name is no kind of the domain.
@@ -69,6 +69,11 @@ def require_kinds_of(scenario: Scenario, domain: Domain) -> None:
     for cohort_name, cohort in scenario.agents.items():
         key = f"agents.{cohort_name}.permissions"
         named += [(key, name, (*kinds,)) for name in cohort.permissions or ()]
+    for each, population in scenario.populations.items():
+        key = f"populations.{each}"
+        quotas = (*kinds, *QUOTA_KEYS)
+        named += [(f"{key}.quotas.{name}", name, quotas) for name in population.quotas]
+        named += [(f"{key}.permissions", name, (*kinds,)) for name in population.permissions or ()]
     for key, name, known in named:
         if name not in known:
             problem = f"there is no kind {name!r}; {did_you_mean(name, known)}"

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
 from placet.plugins.entry_points import POLICIES, load_named
-from placet.scenarios.values import AgentCohort, Member, ScenarioError
+from placet.scenarios.values import AgentCohort, ColumnPopulation, Member, ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 from placet.schemas.view import View
@@ -109,6 +109,43 @@ def policies_of(source: str, cohorts: Mapping[str, AgentCohort]) -> dict[str, Po
             key = f"agents.{name}.policy"
             raise ScenarioError(source, key, str(error.args[0])) from None
     return policies
+
+
+def column_policies_of(
+    source: str, populations: Mapping[str, ColumnPopulation]
+) -> dict[str, Callable[..., Any]]:
+    """Return the policy of each population, whose module is imported.
+
+    Raises:
+        ScenarioError: A policy does not exist, cannot be imported, or is no function of a view.
+    """
+    policies = {}
+    for name, population in populations.items():
+        try:
+            policies[name] = column_policy(population.policy)
+        except LookupError as error:
+            key = f"populations.{name}.policy"
+            raise ScenarioError(source, key, str(error.args[0])) from None
+    return policies
+
+
+def column_policy(policy: str | Callable[..., Any]) -> Callable[..., Any]:
+    """Return a policy of a population, a plain function of one view; or the one of a name.
+
+    Raises:
+        LookupError: It is not.
+    """
+    if isinstance(policy, str):
+        policy = load_named(POLICIES, policy, "policy")
+    given: object = policy  # a caller may pass anything
+    if not callable(given) or isinstance(given, type) or iscoroutinefunction(given):
+        raise LookupError(f"the policy of a population is a plain function, got {policy!r}")
+    if _arguments_of(policy) != 1:
+        raise LookupError(
+            f"policy {name_of(policy)} takes {_arguments_of(policy)} arguments; the policy of a "
+            "population is a function of (view), which returns payload arrays by kind"
+        )
+    return policy
 
 
 def factory_of(policy: AnyPolicy) -> PolicyFactory:

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from placet.actors.admission.column_batches import refusals_of
 from placet.scenarios.fairness import FairnessStats
 from placet.scenarios.scenario import Scenario
 from placet.schemas.codec import Json
@@ -11,6 +13,9 @@ from placet.schemas.intent import Intent
 from placet.schemas.printable import printable
 from placet.schemas.verdict import Verdict
 from placet.tables.collector import Collector
+
+if TYPE_CHECKING:
+    from placet.kernel.columns.verdict import ColumnVerdict
 
 
 @dataclass(slots=True, repr=False)
@@ -59,10 +64,15 @@ class RunReport:
         refused = f"{self.refused} refused" + (f" ({codes})" if codes else "")
         return printable(
             f"<RunReport of {self.scenario.name!r}, seed {self.scenario.seed}: "
-            f"{self.scenario.agents_count} agents, {self.ticks} ticks, {self.submitted} intents: "
+            f"{self.agents} agents, {self.ticks} ticks, {self.submitted} intents: "
             f"{self.admitted} admitted, {refused}; seq {self.seq}, digest {self.digest}, "
             f"{self.seconds:.2f} s>"
         )
+
+    @property
+    def agents(self) -> int:
+        """Number of agents, those of populations included."""
+        return self.scenario.agents_count + self.scenario.members_count
 
     @property
     def refused(self) -> int:
@@ -100,6 +110,18 @@ class RunReport:
                 collector.note(batch, verdict, self.ticks)
         self.ticks += 1
 
+    def count_columns(self, verdicts: Sequence["ColumnVerdict"]) -> None:
+        """Add column batches to the totals: each row is an intent. `fairness` leaves them out."""
+        for verdict in verdicts:
+            self.batches += 1
+            self.submitted += len(verdict)
+            self.admitted += len(verdict)
+            for count, refusal in refusals_of(verdict):
+                self.admitted -= count
+                key = f"{refusal.stage}/{refusal.code}"
+                self.refusals[key] += count
+                self.examples.setdefault(key, refusal.message)
+
     def count(self, batch: Sequence[Intent], verdict: Verdict) -> None:
         """Add a batch and its verdict to the totals of the report."""
         self.batches += 1
@@ -117,7 +139,7 @@ class RunReport:
         return {
             "scenario": self.scenario.name,
             "seed": self.scenario.seed,
-            "agents": self.scenario.agents_count,
+            "agents": self.agents,
             "ticks": self.ticks,
             "resumed_at": self.resumed_at,
             "sim_time": self.sim_time,

@@ -12,11 +12,13 @@ outcome depends on timing.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from time import perf_counter
+from typing import TYPE_CHECKING
 
+from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.kernel import Kernel
 from placet.runtime.agent_handle import AgentHandle
@@ -29,6 +31,9 @@ from placet.scenarios.ticks import ticks_at, unstepped_ticks
 from placet.scenarios.values import Member
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import PermissionDeniedError, PlacetError
+
+if TYPE_CHECKING:
+    from placet.kernel.columns.verdict import ColumnVerdict
 
 
 class ScenarioRunner:
@@ -123,6 +128,7 @@ class ScenarioRunner:
 
         Removed agents are skipped, such as agents dropped by a fork.
         """
+        await self._register_populations(world)
         self._population = population = Population(self._scenario, self._setup.policies)
         members = iter(await world.query(lambda kernel: population.unregistered(kernel.ledger)))
         while chunk := list(islice(members, REGISTERED_TOGETHER)):
@@ -131,6 +137,16 @@ class ScenarioRunner:
             handles = await asyncio.gather(*(self._register_one(world, m) for m in chunk))
             self._handles.update((handle.agent_id, handle) for handle in handles)
         await self._refresh(world)
+
+    async def _register_populations(self, world: Orchestrator) -> None:
+        populations = self._setup.populations
+        if populations is None:
+            return
+        for name, keywords in await world.query(lambda k: list(populations.unregistered(k))):
+            try:
+                await world.register_population(name, **keywords)
+            except (PlacetError, TypeError, ValueError) as error:
+                raise populations.error(name, "", f"cannot be registered: {error}") from error
 
     async def _refresh(self, world: Orchestrator) -> list[ScenarioAgent]:
         """Take in registered and removed agents; return the agents that are alive."""
@@ -161,13 +177,34 @@ class ScenarioRunner:
         agents = await self._refresh(world)
         views = await world.views_for([agent.agent_id for agent in agents])
         proposals = propose_all(agents, views, self.report.ticks)
+        populations = self._setup.populations
+        columns = [] if populations is None else await world.query(populations.batches)
         pending = [self._handles[agent.agent_id].submit_nowait(batch) for agent, batch in proposals]
+        held = await self._submit_columns(world, columns)
         await world.step(self._scenario.tick_s)
         batches = [batch for _, batch in proposals]
         verdicts = [await verdict for verdict in pending]
+        self.report.count_columns([await verdict for verdict in held])
         self.report.count_tick(batches, verdicts, self._collector)
         if self._collector is not None:
             self._collector.check()
+
+    async def _submit_columns(
+        self, world: Orchestrator, columns: Sequence[ColumnBatch]
+    ) -> "list[asyncio.Task[ColumnVerdict]]":
+        """Submit column batches for the next step, in their order.
+
+        Raises:
+            PolicyError: The form of one is wrong.
+        """
+        held = [asyncio.create_task(world.submit(batch)) for batch in columns]
+        await asyncio.sleep(0)  # each task runs to its first await: its batch is held by then
+        for task in held:
+            if task.done() and isinstance(task.exception(), ValueError):
+                assert self._setup.populations is not None, "batches are of populations"
+                check = partial(self._setup.populations.require_form, batches=columns)
+                await world.query(check)
+        return held
 
     async def _run_unstepped(self, world: Orchestrator) -> None:
         """Run every agent in a separate task, once per tick of a clock that does not wait.

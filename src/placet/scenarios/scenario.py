@@ -26,12 +26,13 @@ from placet.actors.admission.time_scaled_queue import FACTOR_MIN, WAIT_MS
 from placet.kernel.prng import random_unit
 from placet.runtime.config import ClockName
 from placet.scenarios.loader import ENTRIES, override_value, read_table, set_value
-from placet.scenarios.policies import policies_of
+from placet.scenarios.policies import column_policies_of, policies_of
 from placet.scenarios.samples import SCENARIO_COLUMN, axis_values, plain_like, rows_of
 from placet.scenarios.values import (
     AgentCohort,
     Area,
     Collect,
+    ColumnPopulation,
     Member,
     ObjectSort,
     QuotaTable,
@@ -80,6 +81,7 @@ class Scenario:
             no record, so the run is resumed at this tick once the rule is mended. `refuse`: the
             batch of the rule is refused as `rule_error`, and the run continues.
         agents: Cohorts of agents, by name.
+        populations: Populations of like agents, by name; needs `clock = "stepped"`.
         objects: Sorts of objects, by name; passed to the domain as its keyword `objects`.
         collect: The rows to collect while it runs; None is none. Needs `clock = "stepped"`.
     """
@@ -100,7 +102,8 @@ class Scenario:
     dilation_wait_ms: int = WAIT_MS
     dilation_factor_min: float = FACTOR_MIN
     on_rule_error: OnRuleError = "raise"
-    agents: Mapping[str, AgentCohort]
+    agents: Mapping[str, AgentCohort] = field(default_factory=dict)
+    populations: Mapping[str, ColumnPopulation] = field(default_factory=dict)
     objects: Mapping[str, ObjectSort] = field(default_factory=dict)
     collect: Collect | None = None
 
@@ -204,6 +207,11 @@ class Scenario:
         """Return the number of agents of all cohorts."""
         return sum(cohort.count for cohort in self.agents.values())
 
+    @property
+    def members_count(self) -> int:
+        """Return the number of members of all populations."""
+        return sum(population.count for population in self.populations.values())
+
     def with_agents(self, count: int) -> "Scenario":
         """Return the same scenario with `count` agents, divided among the cohorts in proportion.
 
@@ -294,6 +302,7 @@ def from_values(source: str, raw: Mapping[str, Json]) -> Scenario:
     """
     scenario = build_scenario(source, raw)
     policies_of(source, scenario.agents)
+    column_policies_of(source, scenario.populations)
     return scenario
 
 
@@ -303,6 +312,8 @@ def build_scenario(source: str, raw: Mapping[str, Json]) -> Scenario:
     Raises:
         ScenarioError: It is invalid.
     """
+    if "agents" not in raw and not raw.get("populations"):
+        raise ScenarioError(source, "agents", "is missing; add it to the file")
     try:
         built = _scenario().validate_python(without_numpy(dict(raw)))
     except ValidationError as error:
@@ -317,9 +328,12 @@ def as_text(scenario: Scenario) -> str:
     """Return a scenario as JSON with all defaults, so that a run can be resumed from its log.
 
     It is text and not an object, because the order of agents and objects is part of a scenario.
-    The default of `on_rule_error` is left out: a run without exceptions does not depend on it.
+    The default of `on_rule_error` is left out: a run without exceptions does not depend on it. So
+    are populations where there are none: the log stays that of an earlier release.
     """
-    left_out = {"on_rule_error"} if scenario.on_rule_error == "raise" else None
+    left_out = {"on_rule_error"} if scenario.on_rule_error == "raise" else set()
+    if not scenario.populations:
+        left_out.add("populations")
     return _scenario().dump_json(scenario, exclude=left_out).decode()
 
 
@@ -403,6 +417,12 @@ def _require_once(source: str, scenario: Scenario) -> None:
 
 def _checked(source: str, scenario: Scenario) -> Scenario:
     _check_time(source, scenario)
+    if scenario.populations and scenario.clock != "stepped":
+        problem = f'populations act at ticks, which need clock = "stepped", got {scenario.clock!r}'
+        raise ScenarioError(source, "clock", problem)
+    if both := sorted(scenario.populations.keys() & scenario.agents.keys()):
+        problem = f"there are agents and a population of the name {both[0]!r}; rename one"
+        raise ScenarioError(source, f"populations.{both[0]}", problem)
     for name, cohort in scenario.agents.items():
         _check_area(source, f"agents.{name}.area", cohort.area)
     for name, objects in scenario.objects.items():

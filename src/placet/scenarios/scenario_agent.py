@@ -132,7 +132,7 @@ class ScenarioAgent:
         if isinstance(answer, Mapping):
             answer = [answer]
         if not isinstance(answer, Iterable) or isinstance(answer, str | bytes):
-            return f"{_cut(answer)} (return a list of intents, [] for none)", []
+            return f"{short_text(answer)} (return a list of intents, [] for none)", []
         batch = list(answer)
         for place, intent in enumerate(batch):
             if isinstance(intent, Mapping) and "kind" in intent and len(intent) < REQUIRED_FIELDS:
@@ -140,7 +140,7 @@ class ScenarioAgent:
         return "", batch
 
     def _fault(self, problem: str, error: Exception | None = None) -> PolicyError:
-        where = "" if error is None else _place_of(error)
+        where = "" if error is None else user_place_of(error)
         return PolicyError(
             self._source,
             f"agents.{self._member.cohort}.policy",
@@ -190,12 +190,13 @@ def _joined(failures: Sequence[PolicyError]) -> PolicyError:
     return first
 
 
-def _cut(value: object) -> str:
+def short_text(value: object) -> str:
+    """Return the text of what a policy returned, cut for a message."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
-def _place_of(error: Exception) -> str:
+def user_place_of(error: Exception) -> str:
     """Return the file and the line at which a policy raised, in parentheses."""
     frames = extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]

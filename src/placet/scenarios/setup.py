@@ -4,9 +4,9 @@ Both runners begin with it: `runner.py`, which runs the world of an `Orchestrato
 `kernel_runner.py`, which steps a kernel.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from placet.actors.ports import EventLog
 from placet.history.position import divided_tick
@@ -15,7 +15,7 @@ from placet.kernel.plugin.registry import declared_collections, require_attribut
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.opening import domain_of, require_kinds_of
-from placet.scenarios.policies import PolicyFactory, policies_of
+from placet.scenarios.policies import PolicyFactory, column_policies_of, policies_of
 from placet.scenarios.scenario import Scenario, as_text
 from placet.scenarios.ticks import tick_ns_of
 from placet.scenarios.values import Member, ScenarioError
@@ -24,11 +24,17 @@ from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.stores.url import open_event_log
 from placet.tables.collector import Collector
 
+if TYPE_CHECKING:
+    from placet.scenarios.populations import Populations
+
 ORIGIN: Final = "scenario"
 """The key of the scenario in the header of a run's log."""
 
 REGISTERED_TOGETHER: Final = 512
 """Agents whose registration is written together."""
+
+_BATCHES: Final = 16
+"""Places in the queue for the column batches of a population in a tick."""
 
 _BATCH_BYTES: Final = 4_096
 """Room in the queue for each agent's batch of a tick, on average."""
@@ -43,6 +49,7 @@ class RunSetup:
         domain: Its domain.
         config: Configuration of its world.
         policies: By cohort, the factory of its agents' policies.
+        populations: The populations; None if there are none.
         ticks: Number of ticks that the log has, at most those of the scenario; of a run that is
             not stepped, 0.
         is_resumed: The log holds a run.
@@ -57,6 +64,7 @@ class RunSetup:
     domain: Domain
     config: OrchestratorConfig
     policies: Mapping[str, PolicyFactory]
+    populations: "Populations | None" = None
     ticks: int = 0
     is_resumed: bool = False
     recorded: str | None = None
@@ -108,6 +116,7 @@ def prepare(
             compact_log=compact_log,
         ),
         policies=policies_of(scenario.name, scenario.agents),
+        populations=populations_of(scenario, {}),
         is_resumed=is_resumed,
         collector=collector,
     )
@@ -129,6 +138,27 @@ def prepare(
         recorded=recorded.origin.get(ORIGIN),
         ticks=min(ticks, scenario.ticks),
     )
+
+
+def populations_of(
+    scenario: Scenario,
+    columns: Mapping[str, Mapping[str, object]],
+    policies: Mapping[str, Callable[..., Any]] | None = None,
+) -> "Populations | None":
+    """Return the populations of a run; None if its scenario has none.
+
+    Args:
+        scenario: The scenario.
+        columns: By population, initial columns that are no plain JSON.
+        policies: By population, its policy; None finds them by the names in the scenario.
+    """
+    if not scenario.populations:
+        return None
+    from placet.scenarios.populations import Populations  # noqa: PLC0415  # numpy is an extra
+
+    if policies is None:
+        policies = column_policies_of(scenario.name, scenario.populations)
+    return Populations(scenario, policies, columns)
 
 
 def completed_ticks(scenario: Scenario, log: EventLog, ticks: int) -> int:
@@ -166,7 +196,7 @@ def config_of(scenario: Scenario, store: str, world: str) -> OrchestratorConfig:
     Raises:
         ScenarioError: A value is invalid.
     """
-    limits, agents = Limits(), scenario.agents_count
+    limits, agents = Limits(), scenario.agents_count + _BATCHES * len(scenario.populations)
     try:
         return OrchestratorConfig(
             store=store,
@@ -178,7 +208,10 @@ def config_of(scenario: Scenario, store: str, world: str) -> OrchestratorConfig:
             staleness_threshold=scenario.staleness_threshold,
             quotas=scenario.quotas,
             mailbox_batches_max=limits.mailbox_places(agents),
-            mailbox_bytes_max=max(limits.mailbox_bytes_max, agents * _BATCH_BYTES),
+            mailbox_bytes_max=max(
+                limits.mailbox_bytes_max,
+                agents * _BATCH_BYTES + len(scenario.populations) * limits.column_bytes_max,
+            ),
             world=world,
             origin={ORIGIN: as_text(scenario)},
         )

@@ -18,7 +18,7 @@ at the first tick that its log does not have, and ends as it would have.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Final, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain
@@ -28,10 +28,16 @@ from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.differences import differences_of_run, differences_of_scenario
 from placet.scenarios.kernel_runner import KernelRunner
 from placet.scenarios.opening import require_kinds_of
-from placet.scenarios.policies import AnyPolicy, PolicyFactory, factory_of, name_of
+from placet.scenarios.policies import (
+    AnyPolicy,
+    PolicyFactory,
+    column_policy,
+    factory_of,
+    name_of,
+)
 from placet.scenarios.report import RunReport
 from placet.scenarios.scenario import Scenario, build_scenario, from_text
-from placet.scenarios.setup import RunSetup, config_of, prepare
+from placet.scenarios.setup import RunSetup, config_of, populations_of, prepare
 from placet.scenarios.ticks import require_time_for
 from placet.scenarios.values import ScenarioError
 from placet.schemas.codec import Json, without_numpy
@@ -45,10 +51,18 @@ from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.stores.url import open_event_log
 from placet.tables.collector import Collector
 
+if TYPE_CHECKING:
+    from placet.kernel.columns.population import PopulationHandle
+    from placet.kernel.columns.verdict import ColumnVerdict
+
+PopulationSpec: TypeAlias = "tuple[int, str, Callable[..., Any] | str] | Mapping[str, Any]"
+"""Count, table and policy of a population, or the keys of a population in a scenario file."""
+
 Cohort: TypeAlias = "tuple[int, AnyPolicy] | Mapping[str, Any]"
 """Agents with the same policy: `(count, policy)`, or the keys of a cohort in a scenario file."""
 
 _MEMORY: Final = "memory://"
+_POPULATION: Final = ("count", "table", "policy")
 _COHORT_FORM: Final = 'expected (count, policy) or {"count": ..., "policy": ...}'
 
 
@@ -81,6 +95,11 @@ class Simulation:
         compact_log: As in `OrchestratorConfig`.
         collector: Collects rows at the ticks; its owner closes it. Of a run that is continued, it
             begins with the ticks in the log.
+        populations: By name, `(count, table, policy)`: like agents `<name>:0`, `<name>:1`, ...
+            whose fields are columns of a table. A policy is a function of a `PopulationView`,
+            which returns payload arrays by kind. A mapping with the keys of a population in a
+            scenario file gives them `permissions`, `quotas`, `options` and initial `columns`,
+            each a constant or an array.
         anyway: Continue the run of the store though its agents, settings, quotas or ticks differ
             from these; the log's next records are made by these. Not for a scenario.
 
@@ -108,6 +127,7 @@ class Simulation:
         compact_log: bool = False,
         collector: Collector | None = None,
         anyway: bool = False,
+        populations: Mapping[str, PopulationSpec] | None = None,
     ) -> None:
         options = {
             "name": name,
@@ -119,12 +139,17 @@ class Simulation:
         }
         changed = {key: value for key, value in options.items() if value is not None}
         if isinstance(domain, Scenario):
+            if populations is not None:
+                problem = "a scenario has its own populations; change them with `replace`"
+                raise ScenarioError(domain.name, "populations", problem)
             if anyway:
                 problem = "only a run of a domain and agents continues a run that differs"
                 raise ScenarioError(domain.name, "anyway", problem)
             setup = _setup_of_scenario(domain, agents, changed, store or _MEMORY)
         else:
-            setup = _setup_of_domain(domain, agents or {}, changed, store or _MEMORY)
+            setup = _setup_of_domain(
+                domain, agents or {}, changed, store or _MEMORY, populations or {}
+            )
             setup = _continued(setup, anyway=anyway)
         config = replace(
             setup.config, snapshot_every_seqs=snapshot_every_seqs, compact_log=compact_log
@@ -250,6 +275,22 @@ class Simulation:
             raise AgentError(f"there is no agent {agent_id!r}; {hint}")
         return self._runner.view(agent_id)
 
+    def population(self, name: str) -> "PopulationHandle":
+        """Return a population, whose columns are read by field: `run.population("birds")["x"]`.
+
+        Raises:
+            KeyError: There is none of this name.
+        """
+        return self.kernel.population(name)
+
+    @property
+    def column_verdicts(self) -> "dict[str, list[ColumnVerdict]]":
+        """The verdicts on the column batches of each population in the latest tick."""
+        found: dict[str, list[ColumnVerdict]] = {}
+        for batch, verdict in self._runner.column_verdicts:
+            found.setdefault(str(batch.population), []).append(verdict)
+        return found
+
     def digest(self) -> str:
         """Return the digest of the state, hexadecimal."""
         return self.kernel.digest()
@@ -336,7 +377,11 @@ def _continued(setup: RunSetup, *, anyway: bool) -> RunSetup:
 
 
 def _setup_of_domain(
-    domain: Domain, agents: Mapping[str, Cohort], changed: Mapping[str, Any], store: str
+    domain: Domain,
+    agents: Mapping[str, Cohort],
+    changed: Mapping[str, Any],
+    store: str,
+    populations: Mapping[str, PopulationSpec],
 ) -> RunSetup:
     name = changed.get("name", "simulation")
     given: object = domain  # a caller may pass anything
@@ -348,15 +393,50 @@ def _setup_of_domain(
         raise ScenarioError(name, "domain", problem)
     require_attributes(domain)
     cohorts, policies = _cohorts_of(name, agents)
+    tables, columns, column_policies = _populations_of(name, populations)
     raw = {"name": name, "domain": domain.name, "ticks": 0, "agents": cohorts}
-    scenario = build_scenario(name, {**raw, **changed})
-    if not scenario.agents_count:
+    scenario = build_scenario(name, {**raw, **changed, "populations": tables})
+    if not (scenario.agents_count or scenario.populations):
         problem = 'there are no agents; expected such as agents={"folk": (50, policy)}'
         raise ScenarioError(name, "agents", problem)
     config = replace(config_of(scenario, store, name), origin={})
     return RunSetup(
-        scenario=scenario, domain=domain, config=config, policies=policies, is_open_ended=True
+        scenario=scenario,
+        domain=domain,
+        config=config,
+        policies=policies,
+        populations=populations_of(scenario, columns, column_policies),
+        is_open_ended=True,
     )
+
+
+def _populations_of(
+    name: str, populations: Mapping[str, PopulationSpec]
+) -> tuple[dict[str, Json], dict[str, Mapping[str, object]], dict[str, Callable[..., Any]]]:
+    """Return the populations as a scenario file has them, their columns, and their policies."""
+    tables: dict[str, Json] = {}
+    columns: dict[str, Mapping[str, object]] = {}
+    policies: dict[str, Callable[..., Any]] = {}
+    given: Any  # a caller may pass anything
+    for population, given in populations.items():
+        key = f"populations.{population}"
+        if isinstance(given, tuple) and len(given) == len(_POPULATION):
+            raw = dict(zip(_POPULATION, given, strict=True))
+        elif isinstance(given, Mapping):
+            raw = dict(given)
+        else:
+            problem = f'expected (count, table, policy) or {{"count": ..., ...}}, got {given!r}'
+            raise ScenarioError(name, key, problem)
+        columns[population] = raw.pop("columns", {})
+        tables[population] = raw
+        if "policy" not in raw:
+            continue  # the validator of scenarios refuses it
+        try:
+            policies[population] = column_policy(raw["policy"])
+        except LookupError as error:
+            raise ScenarioError(name, f"{key}.policy", str(error.args[0])) from None
+        raw["policy"] = name_of(raw["policy"])
+    return tables, columns, policies
 
 
 def _cohorts_of(name: str, agents: object) -> tuple[dict[str, Json], dict[str, PolicyFactory]]:

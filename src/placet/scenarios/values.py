@@ -1,4 +1,4 @@
-"""Parts of a scenario: cohorts of agents, sorts of objects, rows to collect, and their error.
+"""Parts of a scenario: cohorts, populations, sorts of objects, rows to collect, and their error.
 
 They are immutable values without a look at files, domains or policies.
 """
@@ -15,7 +15,7 @@ from placet.schemas.config import Quota
 from placet.schemas.errors import PlacetError
 from placet.schemas.json_value import to_json_value
 from placet.schemas.keywords import explain_keywords
-from placet.schemas.limits import SCENARIO_AGENTS_MAX
+from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_MEMBERS_MAX
 
 
 def _checked_quota(quota: dict[str, Json]) -> dict[str, Json]:
@@ -82,6 +82,33 @@ class AgentCohort:
         return Member(
             agent_id=agent_id, cohort=name, attributes=attributes, permissions=permissions
         )
+
+
+@explain_keywords
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnPopulation:
+    """Agents of a scenario whose fields are columns of a table, and that share one policy.
+
+    Attributes:
+        count: Number of agents; their ids are `<population>:0`, `<population>:1`, ...
+        table: Name of the table of agents, such as `flock.birds`.
+        policy: `module:function`, called once a tick with a `PopulationView`; it returns the
+            payload arrays of each kind.
+        columns: Initial value of each field, the same for all; the others are left to the domain.
+        permissions: Kinds that they may use; None is all.
+        quotas: Quotas of each agent, as `quotas` of the scenario.
+        options: Options of the policy.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    count: Annotated[int, Field(strict=True, ge=1, le=SCENARIO_MEMBERS_MAX)]
+    table: str
+    policy: str
+    columns: Table = field(default_factory=dict)
+    permissions: tuple[str, ...] | None = None
+    quotas: Mapping[str, QuotaTable] = field(default_factory=dict)
+    options: Table = field(default_factory=dict)
 
 
 @explain_keywords

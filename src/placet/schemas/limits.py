@@ -59,6 +59,7 @@ MODEL_ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 """Bytes of one answer of a model's server, as it arrives. No limit of a world."""
 
 SCENARIO_AGENTS_MAX: Final = 1_000_000
+SCENARIO_MEMBERS_MAX: Final = 10_000_000
 SCENARIO_TICKS_MAX: Final = 100_000_000
 """Bounds of a scenario, checked by its loader. No limits of a world."""
 
