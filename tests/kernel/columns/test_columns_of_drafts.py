@@ -299,7 +299,7 @@ def test_a_mark_goes_back_over_a_tick_with_columns() -> None:
 # the other hooks
 
 
-def test_what_on_open_wrote_is_in_the_record_of_the_table() -> None:
+def test_columns_written_at_the_opening_are_in_the_record_of_the_table() -> None:
     def write(draft: Any) -> None:
         assert [*draft.columns("sky.cells")] == ["heat", "who"]
         draft.columns("sky.cells").set("heat", np.arange(N) / 4)

@@ -81,7 +81,7 @@ def test_the_law_sees_members_whose_arrays_a_mark_does_not_share(
 
     def unshared(members: Members) -> MembersVersion:
         version = share(members)
-        members._shared = set()  # the planted fault
+        members._shared = frozenset()  # the planted fault
         return version
 
     monkeypatch.setattr(Members, "share", unshared)

@@ -49,12 +49,13 @@ class Remembered(NamedTuple):
 
 
 class MembersVersion(NamedTuple):
-    """The members of a population at one moment, for `Members.go_back`.
+    """A version of the members of a population, to which `Members.go_back` returns.
 
-    The windows are not in it: `Ledger.undo` has how each of their changes is undone.
+    It has no windows: `Ledger.undo` has a call for each change of a window. Its arrays are never
+    written.
 
     Attributes:
-        suspended: `Members.suspended`, which nobody writes any more; the arrays of `tats` likewise.
+        suspended: `Members.suspended`.
         tats: `Members.tats`.
         remembered: `Members.remembered`.
         forgotten: `Members.forgotten`.
@@ -115,7 +116,7 @@ class Members:
         self.forgotten: dict[str, int] = {}
         self._counted_ns = 0
         self._counts: int | NDArray[np.int32] = 0
-        self._shared: set[str] = set()
+        self._shared: frozenset[str] = frozenset()
         """Names of the arrays that a mark holds: `_SUSPENDED`, `_COUNTS`, and buckets."""
 
     def suspended_mask(self) -> "NDArray[np.bool_]":
@@ -126,7 +127,7 @@ class Members:
         """Suspend or resume a member."""
         if self.suspended is None or _SUSPENDED in self._shared:
             self.suspended = self.suspended_mask()
-            self._shared.discard(_SUSPENDED)
+            self._shared -= {_SUSPENDED}
         self.suspended[number] = is_suspended
         if not is_suspended and not self.suspended.any():
             self.suspended = None
@@ -203,7 +204,7 @@ class Members:
             if _COUNTS in self._shared:
                 counts = counts.copy()
             counts[rows] += 1
-        self._shared.discard(_COUNTS)
+        self._shared -= {_COUNTS}
         self._counted_ns, self._counts = now_ns, counts
 
     def ordinal_of(self, number: int, now_ns: int) -> int:
@@ -242,7 +243,7 @@ class Members:
         after += quota.interval_ns
         if rows is None:
             self.tats[bucket] = after
-            self._shared.discard(bucket)
+            self._shared -= {bucket}
         else:
             self.tats_of(bucket)[rows] = after
 
@@ -253,14 +254,14 @@ class Members:
             tats = self.tats[bucket] = np.zeros(self.count, np.int64)
         elif bucket in self._shared:
             tats = self.tats[bucket] = tats.copy()
-        self._shared.discard(bucket)
+        self._shared -= {bucket}
         return tats
 
     # versions
 
     def share(self) -> MembersVersion:
         """Return the present version, whose arrays are copied before the next write."""
-        self._shared = {_SUSPENDED, _COUNTS, *self.tats}
+        self._shared = frozenset((_SUSPENDED, _COUNTS, *self.tats))
         return MembersVersion(
             self.suspended,
             dict(self.tats),
@@ -275,7 +276,7 @@ class Members:
         self.suspended, self.tats = version.suspended, dict(version.tats)
         self.remembered, self.forgotten = dict(version.remembered), dict(version.forgotten)
         self._counted_ns, self._counts = version.counted_ns, version.counts
-        self._shared = {_SUSPENDED, _COUNTS, *self.tats}
+        self._shared = frozenset((_SUSPENDED, _COUNTS, *self.tats))
 
     # answers
 

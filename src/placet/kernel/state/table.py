@@ -32,7 +32,7 @@ _STAMPS: Final = ""
 
 
 class TableVersion(NamedTuple):
-    """A table at one moment, for `TableData.go_back`: its arrays, which nobody writes any more.
+    """A version of a table, to which `TableData.go_back` returns. Its arrays are never written.
 
     Attributes:
         columns: Array of each field.
