@@ -224,12 +224,17 @@ class Verifier(Replayer):
         super()._fold(record, data)
 
     def _verify_header(self, registry: Registry, record: Header) -> None:
-        """Open the domains in a new world, and compare their initial state with the header."""
+        """Open the domains in a new world, and compare their initial state with the header.
+
+        The tables that `on_open` wrote stay in the state, for the records of tables that follow.
+        """
         sandbox = Sandbox(
             registry, self._structure_of(registry), State(), Ledger(self.ledger.policy), record
         )
         sandbox.control.begin(record.world, record.seed, {}, rules_in(record))
         self._compare_hook(sandbox, record)
+        for table in sandbox.context.state.tables.values():
+            self.state.add_table(table)
 
     def _verify_batch(self, record: BatchRecord, data: bytes) -> None:
         sandbox = self._ready(record)
