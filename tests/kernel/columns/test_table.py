@@ -7,6 +7,7 @@ import pytest
 
 from placet.kernel import ColumnBatch, Kernel, KernelConfig
 from placet.kernel.state.table import TableRows
+from placet.schemas.errors import ValidationError
 from tests.kernel.columns.lab import lab_kernel, stamps
 
 
@@ -219,3 +220,24 @@ def test_a_refused_batch_leaves_values_and_stamps_as_they_were() -> None:
         draft.undo()
         assert stamps(kernel) == before, by
         assert kernel.digest() == digest
+
+
+@pytest.mark.parametrize(
+    ("entity", "fields", "is_whole", "message"),
+    [
+        ("cells:1", {"color": 1000}, False, "fit into u1, got 1000"),
+        ("cells:1", {"wing": 1}, False, "no field 'wing'"),
+        ("cells:1", None, False, "neither created nor deleted"),
+        ("cells:1", {"color": 1}, True, "neither created nor deleted"),
+        ("cells:99", {"color": 1}, True, "neither created nor deleted"),
+        ("cells:99", {"color": 1}, False, "no entity lab.cells/cells:99"),
+    ],
+)
+def test_a_patch_that_does_not_fit_a_table_changes_nothing(
+    entity: str, fields: Any, is_whole: bool, message: str
+) -> None:
+    kernel = opened()
+    before = kernel.world_digest()
+    with pytest.raises(ValidationError, match=message):
+        kernel.patch([("lab.cells", entity, fields, is_whole)], "a test")
+    assert kernel.world_digest() == before

@@ -172,12 +172,28 @@ def _put_all(draft: Draft, given: Given) -> None:
             raise ValidationError(
                 f"there is no entity {collection}/{entity}; give all its fields to make it"
             )
-        if fields is None:
-            draft.delete(collection, entity)
-        elif not is_there:
-            draft.create(collection, entity, fields)
-        else:
-            _put(draft, collection, entity, fields, is_whole)
+        try:
+            _put_one(draft, collection, entity, fields, is_there=is_there, is_whole=is_whole)
+        except (KeyError, TypeError, ValueError) as error:
+            why = error.args[0] if error.args else error
+            raise ValidationError(f"the patch of {collection}/{entity}: {why}") from error
+
+
+def _put_one(
+    draft: Draft,
+    collection: str,
+    entity: str,
+    fields: dict[str, Json] | None,
+    *,
+    is_there: bool,
+    is_whole: bool,
+) -> None:
+    if fields is None:
+        draft.delete(collection, entity)
+    elif not is_there:
+        draft.create(collection, entity, fields)
+    else:
+        _put(draft, collection, entity, fields, is_whole)
 
 
 def _put(
