@@ -12,7 +12,8 @@ from placet.kernel import Domain, Kernel, KernelConfig, Kind, refuse
 from placet.kernel.log.replay import Replayer
 from placet.kernel.log.verify import Verifier
 from placet.kernel.plugin.domain import RuleRefusal
-from placet.kernel.state.draft import Draft, WorkExceeded
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.draft_errors import WorkExceeded
 from placet.schemas.config import Quota
 from placet.schemas.intent import Intent
 from placet.schemas.limits import INTENT_WORK, SECOND_NS, UNLIMITED, Limits

@@ -4,7 +4,8 @@ from enum import StrEnum
 
 import pytest
 
-from placet.kernel.state.draft import Draft, ToolUnregistered
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.draft_errors import ToolUnregistered
 from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.kernel.state.tree import State, WorldState
 from placet.schemas.codec import canonical

@@ -13,7 +13,7 @@ from placet.kernel.control.attributes import Attributes, require_read
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.schedule import batches_of
 from placet.kernel.plugin.domain import Domain, RuleRefusal, refuse
-from placet.kernel.state.draft import AgentRefused
+from placet.kernel.state.draft_errors import AgentRefused
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.identity import RESERVED_IDS

@@ -13,7 +13,7 @@ from placet.kernel.gate.changes import foreign_changes
 from placet.kernel.gate.intent_refusals import refuse_batch, refuse_intent
 from placet.kernel.plugin.boundary import place_of, plugin_boundary
 from placet.kernel.plugin.domain import RuleRefusal, conflict_message
-from placet.kernel.state.draft import AgentRefused, ToolUnregistered, WorkExceeded
+from placet.kernel.state.draft_errors import AgentRefused, ToolUnregistered, WorkExceeded
 from placet.kernel.state.transaction import Mark
 from placet.kernel.state.tree import WorldState
 from placet.schemas.batch import CheckedBatch

@@ -16,7 +16,7 @@ from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.divergence import Draw, HookRecord
 from placet.kernel.plugin.registry import Registry
-from placet.kernel.state.draft import Sized
+from placet.kernel.state.draft_interfaces import Sized
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State
 from placet.schemas.config import Quota

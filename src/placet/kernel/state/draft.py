@@ -7,7 +7,7 @@ batch. Operations for the kernel only (begin, undo, sum up) are in `kernel/state
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.prng import (
@@ -19,6 +19,7 @@ from placet.kernel.prng import (
     unit_of,
 )
 from placet.kernel.state.collection import OF_TABLE, Entity, Stamp
+from placet.kernel.state.draft_errors import ToolUnregistered, WorkExceeded
 from placet.kernel.state.tree import READ_AND_WRITE, State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, freeze, is_flat, sort_last, without_numpy
@@ -26,7 +27,6 @@ from placet.schemas.foreseen import Preview
 from placet.schemas.identity import SYSTEM
 from placet.schemas.limits import SECOND_NS, UNLIMITED
 from placet.schemas.name_suggestions import nearest
-from placet.schemas.portable_error import PortableError
 from placet.schemas.refusal import Notice
 
 Draws: TypeAlias = Callable[[int, str, str], int]
@@ -37,6 +37,7 @@ ChangeCheck: TypeAlias = Callable[[Preview], object]
 
 if TYPE_CHECKING:
     from placet.kernel.state.draft_columns import ColumnHook, DraftColumns
+    from placet.kernel.state.draft_interfaces import AgentRegistrar, Sized
     from placet.schemas.log.changes import AgentChange
 
 ABSENT: Final = object()
@@ -54,46 +55,6 @@ CollectionUndo: TypeAlias = tuple[str, str, Stamp, Stamp | None]
 NO_EXECUTORS: Final[Mapping[str, object]] = MappingProxyType({})
 
 _DRAW_STATES_MAX: Final = 1_024
-
-
-class WorkExceeded(Exception):  # noqa: N818  # control flow between a rule and the gate
-    """Raised when a batch uses more units of work than it may; a rule must not catch it."""
-
-
-class ToolUnregistered(Exception):  # noqa: N818  # control flow between a rule and the gate
-    """Raised when a rule emits an effect of a kind that has no registered executor."""
-
-
-class AgentRefused(PortableError):  # noqa: N818  # control flow between a rule and the gate
-    """Raised when an agent cannot be registered or removed; a rule must not catch it.
-
-    Attributes:
-        refusal: The refusal of the intent, as a rule would return it.
-        domain: Name of the domain that refuses; empty for the domain of the rule.
-    """
-
-    def __init__(self, refusal: object, message: str, domain: str = "") -> None:
-        super().__init__(message)
-        self.refusal = refusal
-        self.domain = domain
-
-
-class AgentRegistrar(Protocol):
-    """Registers and removes agents within a draft (`kernel/control/registrar.py`)."""
-
-    def register(self, agent_id: str, cohort: str | None, attributes: Mapping[str, Json]) -> None:
-        """Register an agent, as `Draft.register`."""
-
-    def remove(self, agent_id: str) -> None:
-        """Remove an agent, as `Draft.remove`."""
-
-
-class Sized(Protocol):
-    """A batch, as far as a draft counts its work."""
-
-    @property
-    def base_work(self) -> int:
-        """Units of work of the batch by its size, without the work that its rules charge."""
 
 
 class Draft:

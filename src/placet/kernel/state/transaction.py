@@ -15,12 +15,11 @@ from placet.kernel.state.draft import (
     ABSENT,
     NO_EXECUTORS,
     WHOLE,
-    AgentRegistrar,
     Draft,
     Draws,
-    Sized,
     Undo,
 )
+from placet.kernel.state.draft_interfaces import AgentRegistrar, Sized
 from placet.kernel.state.tree import DIRTY_MAX, State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
