@@ -135,7 +135,8 @@ def test_the_json_of_tables_and_column_batches_leaves_their_arrays_out():
     assert record_as_dict(replace(COLUMNS, codes=b"", payload=[]))["rows"] is None
     table = record_as_dict(TABLE)
     assert table["fields"] == {"position": ["f4", [2]]}
-    assert (table["columns"], table["written"]) == (["position"], ["flock.birds/position"])
+    assert table["columns"] == ["position"]
+    assert table["written"] == [{"column": "flock.birds/position", "rows": None}]
     assert table["members"]["quotas"] == {"Walk": [500, 2]}
     assert [change["entity"] for change in table["changes"]] == [
         change["entity"] for change in record_as_dict(ADMITTED)["changes"]
