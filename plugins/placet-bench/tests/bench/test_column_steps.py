@@ -1,5 +1,7 @@
 """The steppers of workload `columns`: what they decide, refuse and fold."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,9 @@ from placet_bench.workloads import Scale
 async def step_of(stepper):
     """Run two steps, and return the verdict on the second batch asked again."""
     async with stepper:
-        for _ in range(2):
-            batch = await stepper.prepare()
-            await stepper.step(batch)
+        await stepper.step(await stepper.prepare())
+        batch = await stepper.prepare()
+        await stepper.step(batch)
         (verdict,) = stepper.kernel.step(0.0, [batch])
     assert verdict.replayed
     return verdict
@@ -53,7 +55,8 @@ async def test_a_refused_row_stops_the_measurement():
     stepper = ColumnStep("move", 4)
     async with stepper:
         batch = await stepper.prepare()
-        batch.payload["to"][0] = np.nan
+        to: Any = batch.payload["to"]
+        to[0] = np.nan
         with pytest.raises(AssertionError, match="1 rows of 4 were refused"):
             await stepper.step(batch)
 

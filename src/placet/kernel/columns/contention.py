@@ -149,7 +149,7 @@ def slots_of(
     return slots, size
 
 
-def contenders(
+def contending(
     count: int,
     living: Rows64 | None,
     slots: Sequence[Rows64],
@@ -157,7 +157,7 @@ def contenders(
     additions: Mapping[Target, Additions],
     danger: Mapping[Target, Mask],
 ) -> Rows64:
-    """Return the places of the rows whose turn counts; each of the others gets what it asks for.
+    """Return the places of the rows whose turn counts; the others get all that they ask for.
 
     A turn counts where another row claims the same slot, or adds to a row in danger.
 
@@ -175,14 +175,14 @@ def contenders(
         is_slot = keys >= 0
         counts[:size] += np.bincount(keys if is_slot.all() else keys[is_slot], minlength=size)
     is_contended = counts > 1
-    is_contender = np.zeros(count if living is None else len(living), np.bool_)
+    is_contending = np.zeros(count if living is None else len(living), np.bool_)
     for keys in claimed:
-        is_contender |= is_contended.take(keys)
+        is_contending |= is_contended.take(keys)
     for target, mask in danger.items():
         for at, _ in additions[target].calls:
             keys = at if living is None else at.take(living)
-            is_contender |= mask.take(keys) & (keys >= 0)
-    places = np.flatnonzero(is_contender)
+            is_contending |= mask.take(keys) & (keys >= 0)
+    places = np.flatnonzero(is_contending)
     return places if living is None else living.take(places)
 
 

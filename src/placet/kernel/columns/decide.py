@@ -28,7 +28,7 @@ from placet.kernel.arrays.words import U64, Array, Words, mix_array
 from placet.kernel.columns.contention import (
     FREE,
     additions_of,
-    contenders,
+    contending,
     grant_one,
     grant_several,
     in_danger,
@@ -348,7 +348,7 @@ def _contended(
         return mix_array(state, members.keys.take(rows.numbers.take(places)))
 
     slots, size = slots_of(rows.claims, tables)
-    places = contenders(rows.n, living, slots, size, additions, danger)
+    places = contending(rows.n, living, slots, size, additions, danger)
     if not len(places):
         return None
     lost_to = np.full(rows.n, FREE, np.int64)
@@ -407,7 +407,7 @@ def _decided(
 def numbered(
     codes: Codes, made: Sequence[tuple[str, str]], batch: CheckedColumns
 ) -> list[ColumnReason]:
-    """Number the refusals of the domain by their first row, in place; return those that occur.
+    """Number the refusals of the domain by their first row, in place; return the refusals in use.
 
     The rule numbers them by call, which depends on the rows that it was called on.
     """

@@ -1,4 +1,4 @@
-"""Decide a column batch as a group of its own: dedup, decision, record, and what is applied."""
+"""Decide a column batch as a group: dedup, decision, record, application."""
 
 from typing import TYPE_CHECKING, Final
 

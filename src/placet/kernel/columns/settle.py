@@ -46,7 +46,7 @@ def apply_calls(
 
 
 class _Target:
-    """The rows that a call changes: those of an array of keys that are rows.
+    """The rows that a call changes, and their authors.
 
     Attributes:
         at: The array of keys; None stands for the own row of each admitted row.
@@ -162,7 +162,7 @@ def _write(table: TableData, call: RowCall, target: _Target) -> None:
 def _stamp(table: TableData, target: _Target, seq: int, *, is_first: bool) -> None:
     """Stamp the rows that members changed in one batch, each as `Stamp.touch`.
 
-    A row that several changed has no author, so it is changed for everybody.
+    A row that several changed has no author, so its change counts as foreign for each of them.
 
     Args:
         table: The table.

@@ -1,4 +1,4 @@
-"""The turns of rows that add to fields in danger of their bounds, and of those that claim too.
+"""The turns of rows that add to fields in danger of their bounds, and of rows that claim.
 
 A row is decided when every row before it that wants one of its keys is decided. So all rows that
 are first on each of their keys are decided at once, in a round.
@@ -40,9 +40,9 @@ class _Adding(NamedTuple):
 class Turns:
     """The turns of rows, in the fair order, of which some add to fields in danger.
 
-    In each round the rows are decided that are the first on all of their keys: what they find is
-    what the rows before them left. Where few rows are, because many want one key, the rest is
-    decided one after another.
+    Each round decides the rows that are the first on all of their keys, over the values and owners
+    that the rows before them left. Where many rows want one key, a round decides few, and the rest
+    is decided one after another.
 
     Attributes:
         lost_to: Place of the row that took the first claim which was taken, for each row; -1 none.
