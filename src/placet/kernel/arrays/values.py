@@ -89,6 +89,12 @@ def misfits(field: Field, values: Array) -> Mask | None:
         field: The field.
         values: Array `(rows, *field.sizes)` of its dtype.
     """
+    if field.low is None and field.high is None and not field.is_float:
+        return None
+    low, high = field.limits
+    # Two reductions find that all fit; they are false where a number is NaN.
+    if not values.size or (values.min() >= low and values.max() <= high):
+        return None
     wrong: Any = None
     if field.is_float:
         fine = np.isfinite(values)

@@ -1,7 +1,8 @@
 """The form of a column batch: names, shapes, dtypes and numbers, checked before a decision."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,10 +16,13 @@ from placet.kernel.ledger.members import Members
 from placet.kernel.plugin.domain import Kind
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rows import Rows64, read_only
-from placet.kernel.prng import mix64, name_hash
+from placet.kernel.prng import mix64, mix_word, name_hash
 from placet.schemas.identity import is_identity
 from placet.schemas.limits import UNLIMITED, Limits
 from placet.schemas.name_suggestions import did_you_mean
+
+_NAMES_MAX: Final = 1_024
+"""Names of kind, population and submitter that are kept: about 300 bytes each."""
 
 
 class CheckedColumns(NamedTuple):
@@ -87,10 +91,18 @@ def fingerprint_of(
     kind: str, population: str, submitter: str, numbers: Rows64 | None, payload: Mapping[str, Array]
 ) -> int:
     """Return the 64-bit hash of a batch's content, which does not include its contexts."""
-    names = [name_hash(name) for name in (kind, population, submitter)]
-    parts = [0 if numbers is None else content_hash(numbers)]
-    parts += [content_hash(payload[name]) for name in sorted(payload)]
-    return mix64(*names, *parts)
+    mixed = mix_word(
+        _state_of(kind, population, submitter), 0 if numbers is None else content_hash(numbers)
+    )
+    for name in sorted(payload):
+        mixed = mix_word(mixed, content_hash(payload[name]))
+    return mixed
+
+
+@lru_cache(maxsize=_NAMES_MAX)
+def _state_of(kind: str, population: str, submitter: str) -> int:
+    """Return the state of a fingerprint after the names, the same at each tick."""
+    return mix64(*map(name_hash, (kind, population, submitter)))
 
 
 def _kind_of(batch: ColumnBatch, registry: Registry) -> Kind:
