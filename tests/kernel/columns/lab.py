@@ -135,7 +135,7 @@ class Lab(Domain):
             return Kind(name, fields, rows=rows, table="lab.agents", **more)
 
         cell = {"cell": Field("i8", low=0, high=cells - 1)}
-        number, small = Field("i4", low=0, high=n - 1), Field("i2")
+        number, small = Field("i4", low=0, high=n), Field("i2")  # a number beyond the last row
         self.kinds: Sequence[Kind] = (
             kind("Move", {"to": Field("f8", 2, low=0, high=SIDE)}, move, reads_self="lab.agents"),
             kind("Settle", cell, settle),
@@ -171,7 +171,8 @@ def payload_of(
     if kind in {"Settle", "Take", "Trade"}:
         return {"cell": rng.integers(0, cells, count)}
     if kind == "Give":
-        return {"to": rng.integers(0, n, count), "amount": rng.integers(-3, 4, count)}
+        to = rng.integers(0, n + (rng.random() < 0.3), count)
+        return {"to": to, "amount": rng.integers(-3, 4, count)}
     if kind == "Swap":
         return {}
     if kind == "Hoard":

@@ -288,22 +288,28 @@ def judge(rows: Rows, payload_fields: Mapping[str, Field]) -> None:
     It replaces the values of the calls by arrays of the fields' dtypes.
     """
     code, tables = rows.code, rows._tables  # noqa: SLF001  # the same module
-    for name, keys in rows.claims:
-        _mark(code, _no_rows(keys, tables[name].count), RULE_ERROR)
-    for place, call in enumerate(rows.calls):
-        table = tables[call.table]
-        if call.at is not None:
-            _mark(code, _no_rows(call.at, table.count), RULE_ERROR)
-            if call.op == "put":
-                _mark(code, _not_claimed(rows, call.table, call.at), RULE_ERROR)
+
+    def row_keys(table: str, keys: Rows64) -> Rows64:
+        wrong = _no_rows(keys, tables[table].count)
+        if wrong is None:
+            return keys
+        _mark(code, wrong, RULE_ERROR)
+        return np.where(wrong, -1, keys)  # so that no later stage looks beyond the table
+
+    rows.claims = [(name, row_keys(name, keys)) for name, keys in rows.claims]
+    for place, made in enumerate(rows.calls):
+        call = made if made.at is None else made._replace(at=row_keys(made.table, made.at))
         if call.op == "put":
-            field = table.fields[call.field]
+            if call.at is not None:
+                _mark(code, _not_claimed(rows, call.table, call.at), RULE_ERROR)
+            field = tables[call.table].fields[call.field]
             checked = (name for name, own in rows.payload.items() if own is call.values)
-            if payload_fields.get(next(checked, "")) == field:
-                continue  # the gate has checked the payload against the same bounds
-            values, wrong = _cast(field, call.values)
-            rows.calls[place] = call._replace(values=values)
-            _mark(code, wrong, BOUNDS)
+            # The gate has checked the payload, against the same bounds if the fields are equal.
+            if payload_fields.get(next(checked, "")) != field:
+                values, wrong = _cast(field, call.values)
+                call = call._replace(values=values)
+                _mark(code, wrong, BOUNDS)
+        rows.calls[place] = call
 
 
 def _mark(code: NDArray[np.uint8], mask: Mask | None, value: int) -> None:
