@@ -3,6 +3,7 @@
     from placet.testing import domain_property_tests
     TestGarden = domain_property_tests(Garden)        # in a test file; pytest collects it
 
+`check_columns(Flock())` holds kinds with a rule of rows to the laws of column batches.
 `placet.testing.contracts` has the suites of policies, executors and stores.
 
 The package observes the kernel from outside. It imports the layers below, no other package imports
@@ -19,7 +20,8 @@ except ImportError as error:
         "install placet[testing]"
     ) from error
 
+from placet.testing.column_laws import ColumnViolation, check_columns
 from placet.testing.domain_property_tests import domain_property_tests
 from placet.testing.errors import PropertyViolation
 
-__all__ = ["PropertyViolation", "domain_property_tests"]
+__all__ = ["ColumnViolation", "PropertyViolation", "check_columns", "domain_property_tests"]
