@@ -207,7 +207,7 @@ def _make_of_rows(kind: Kind) -> None:
     from placet.kernel.plugin.row_rule import RowRule, payload_type  # noqa: PLC0415
 
     name = f"kind {kind.name!r}"
-    rows: object = kind.rows
+    rows: RowsRule = kind.rows  # type: ignore[assignment]  # the caller has checked that it is set
     _require_function(f"the rows of {name}", rows, "rows")
     rule: object = kind.rule
     if rule is not None and not isinstance(rule, RowRule):
