@@ -16,6 +16,7 @@ from placet.stores.memory import MemoryEventLog
 from placet.stores.url import open_event_log
 from tests.cli.command_line import move
 from tests.cli.test_verify import DOMAINS, a_log, forged, in_memory, stored
+from tests.golden.make import square
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import Lab
 from tests.kernel.plugin.test_rules_version import poured_in_liters, tank_2
@@ -95,6 +96,26 @@ def test_a_conflict_shows_its_winner(lived):
     told = words(lived("explain", "a.db", loser, f"{loser}:7"))
     assert f"{winner} took world.objects/cup first with b" in told
     assert "the order is: due time, priority, then a draw from the seed" in told
+
+
+def test_a_row_of_a_column_batch_is_explained_as_an_intent(placet):
+    records: list[bytes] = []
+    square(records)
+    stored(placet.folder / "square.db", records)
+    by = ("--domain", "tests.golden.square:Square")
+    told = words(placet("explain", "square.db", "sellers:11", "Settle:1", *by))
+    assert told.startswith("sellers:11 Settle:1: refused by domain: conflict batch b1")
+    assert "stall 6, within 0 and 8" in told
+    assert "Settle:1 is new; 0 verdicts on column batches of sellers remembered (at most 2)" in told
+    assert "took a row that it claimed first, in the same group" in told
+    at = next(r.seq for r in map(decode_record, records) if getattr(r, "req_id", "") == "Settle:1")
+    told = words(placet("explain", "square.db", "sellers:0", "--seq", f"{at}", *by))
+    assert told.startswith("sellers:0 Settle:1: admitted at seq")
+    assert "square.people/sellers:0 stall -1 -> 0" in told
+    told = words(placet("explain", "square.db", "--seq", f"{at}", *by))
+    assert told.startswith(f"columns at seq {at}")
+    assert placet("explain", "square.db", "sellers:0", *by).code == 2
+    assert "has no row" in placet("explain", "square.db", "ann", "--seq", f"{at}", *by).err
 
 
 def test_a_scheduled_batch_shows_the_stages_of_its_arrival(lived):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
+from placet.history.column_rows import code_of, refusal_of, row_of
 from placet.history.position import last_seq
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.ledger.dedup_window import DedupEntry
@@ -19,12 +20,14 @@ from placet.kernel.log.replay import MISFITS, Divergence
 from placet.kernel.log.verify import Maker, Verifier
 from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import remake
+from placet.schemas.batch import sequence_form
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import PositionError
 from placet.schemas.explanation import UNKNOWN, Explanation
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     Admitted,
+    Columns,
     Record,
     Refused,
     Scheduled,
@@ -46,7 +49,7 @@ class _RequestRecord(NamedTuple):
     Attributes:
         ordinal: Ordinal number of the record in the log.
         record: The record of the batch; in a group, the one that it would have had.
-        position: Position of the request in its batch.
+        position: Position of the request in its batch; -1 for a column batch as a whole.
         place: Place of the batch in the record of a group; 0 in every other record.
     """
 
@@ -102,13 +105,26 @@ def explain_seq(
     *,
     validator: EffectValidator | None = None,
     files: SnapshotStore | None = None,
+    agent_id: str | None = None,
 ) -> Explanation:
     """Return an explanation of the decision that took a sequence number. O(log).
 
+    Args:
+        log: The log; it is only read.
+        seq: The sequence number.
+        domains: The domains that decided it. By default they are recreated from the log.
+        validator: The effect validator, if the log was made with one.
+        files: Snapshots to begin from; None are the snapshots of the log.
+        agent_id: Member of which the row of a column batch is explained; None explains the whole
+            record.
+
     Raises:
-        StoreError: The log cannot be read, was compacted beyond the seq, or ends before it.
+        StoreError: The log cannot be read, was compacted beyond the seq, or ends before it; or the
+            agent has no row there.
     """
     request = _find_seq(log, seq)
+    if request is not None and agent_id is not None:
+        request = _row_request(log, request, agent_id)
     if request is not None:
         explained = _explain(_Replaying(log, domains, validator, files), request)
         if explained.req_id is None:
@@ -127,7 +143,7 @@ def _find_seq(log: EventLog, seq: int) -> _RequestRecord | None:
         for place, record in enumerate(expanded(decode(data, ordinal))):
             if isinstance(record, Refused) or record.seq < seq:
                 continue
-            position = 0
+            position = -1 if isinstance(record, Columns) else 0
             if isinstance(record, Admitted):
                 rank = seq - (record.seq - len(record.contexts) + 1)
                 position = rank if record.order is None else record.order[rank]
@@ -135,12 +151,32 @@ def _find_seq(log: EventLog, seq: int) -> _RequestRecord | None:
     return None
 
 
+def _row_request(log: EventLog, request: _RequestRecord, agent_id: str) -> _RequestRecord:
+    """Return the request of a member in the column batch of a record.
+
+    Raises:
+        PositionError: The record is no column batch, or has no row of the member.
+    """
+    record = request.record
+    row = row_of(record, agent_id) if isinstance(record, Columns) else None
+    if row is None:
+        raise PositionError(
+            f"{agent_id!r} has no row in the record of seq {record.seq} of {log.url}, which is a "
+            f"{record_type(record)}; give the seq of a column batch of its population",
+            store=log.url,
+        )
+    return request._replace(position=row)
+
+
 def _find_request(log: EventLog, agent_id: str, req_id: str) -> list[_RequestRecord]:
     """Return every record of a batch that contains a request, oldest first. O(log)."""
     agent, request = canonical(agent_id), canonical(req_id)
+    form = sequence_form(agent_id)
+    population = agent if form is None else canonical(form[0])
     positions = []
     for ordinal, data in log.read():
-        if request not in data or agent not in data:  # a search in the bytes is 20 times cheaper
+        # A search in the bytes is 20 times cheaper than to decode.
+        if request not in data or (agent not in data and population not in data):
             continue
         for place, record in enumerate(expanded(decode(data, ordinal))):
             if isinstance(record, Admitted | Refused | Scheduled):
@@ -149,6 +185,10 @@ def _find_request(log: EventLog, agent_id: str, req_id: str) -> list[_RequestRec
                     for position, intent in enumerate(intents_of(record))
                     if (intent["agent_id"], intent["req_id"]) == (agent_id, req_id)
                 ]
+            elif isinstance(record, Columns) and record.req_id == req_id:
+                row = row_of(record, agent_id)
+                if row is not None:
+                    positions.append(_RequestRecord(ordinal, record, row))
     return positions
 
 
@@ -201,6 +241,10 @@ def _explain_next(past: Verifier, request: _RequestRecord) -> Explanation:
     try:
         if isinstance(record, Admitted | Refused | Scheduled):
             return explain_batch(past, record, request.position)
+        if isinstance(record, Columns) and request.position >= 0:
+            from placet.kernel.log.explain_row import explain_row  # noqa: PLC0415  # numpy is an extra
+
+            return explain_row(past, record, request.position)
         return explain_other(past, record)
     except MISFITS as error:
         raise Divergence(
@@ -239,6 +283,8 @@ def _winning_batch(winner: str, group: Sequence[_RequestRecord]) -> dict[str, Js
 def _summary(request: _RequestRecord) -> dict[str, Json]:
     record = request.record
     refusals = record.refusals if isinstance(record, Refused) else []
+    if isinstance(record, Columns) and (code := code_of(record, request.position)):
+        refusals = [(0, *refusal_of(record, code))]
     answer = "scheduled" if isinstance(record, Scheduled) else "refused" if refusals else "admitted"
     return {
         "record": request.ordinal,

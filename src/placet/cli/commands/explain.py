@@ -57,8 +57,8 @@ def explain(
         typer.Option(
             min=0,
             metavar="N",
-            help="Explain the record at this seq instead. A refusal takes no seq: give "
-            "AGENT and REQ_ID.",
+            help="Explain the record at this seq instead; with AGENT, its row of a column batch. A "
+            "refusal takes no seq: give AGENT and REQ_ID.",
         ),
     ] = None,
     domain: AgainBy = None,
@@ -70,7 +70,7 @@ def explain(
     Reads only the log, at the state of the decision. Numbers are rounded to six digits; --json has
     all of them. Exit code 1 if the log has no verdict.
     """
-    if (agent_id is None or req_id is None) == (seq is None):
+    if (req_id is None) == (seq is None) or (agent_id is None and seq is None):
         raise typer.BadParameter("give AGENT and REQ_ID, or --seq N")
     if not all(is_text(name) for name in (agent_id, req_id) if name is not None):
         raise typer.BadParameter("AGENT and REQ_ID are UTF-8, as everything in a log")
@@ -79,7 +79,7 @@ def explain(
 
     log, domains = read_log(store, "explain"), again_by(domain)
     if seq is not None:
-        explained = explain_seq(log, seq, domains)
+        explained = explain_seq(log, seq, domains, agent_id=agent_id)
     else:
         explained = explain_request(log, agent_id or "", req_id or "", domains)
     return Output(explained.as_dict, explanation_lines(explained), explained.is_known)

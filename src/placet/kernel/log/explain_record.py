@@ -25,6 +25,7 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
     Admitted,
     Changes,
+    Columns,
     EntityChange,
     Record,
     Refused,
@@ -84,8 +85,13 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
 
 
 def explain_other(past: Verifier, record: Record) -> Explanation:
-    """Return the explanation of a record without a batch: a registration, tick or settlement."""
-    changes: Changes = getattr(record, "changes", Changes())
+    """Return the explanation of a record without intents: a registration, tick or settlement.
+
+    A column batch as a whole is one too; `explain_row` explains one of its rows.
+    """
+    changes = Changes()  # those of a column batch are columns, which `explain_row` reads
+    if not isinstance(record, Columns):
+        changes = getattr(record, "changes", changes)
     fields = {k: v for k, v in record_as_dict(record).items() if k not in _NOT_FIELDS}
     return Explanation(
         answer=record_type(record),

@@ -66,6 +66,10 @@ def _compare_structure(
 
 
 def _describe_structure(compared: Compared) -> Iterator[str]:
+    if "field" in compared:  # of a row of a column batch
+        low, high = compared["low"], compared["high"]
+        yield f"{compared['field']} {compared['value']}, within {low} and {high}"
+        return
     yield (
         f"{_count(compared['intents'], 'intent')} of at most {compared['intents_max']}, "
         f"{compared['bytes']} bytes of at most {compared['bytes_max']}"
@@ -138,6 +142,13 @@ def _codes(answered: DedupEntry) -> list[str]:
 
 
 def _describe_dedup(compared: Compared) -> Iterator[str]:
+    if "population" in compared:  # of a column batch
+        verdicts = _count(compared["remembered"], "verdict")
+        yield (
+            f"{compared['req_id']} is new; {verdicts} on column batches of "
+            f"{compared['population']} remembered (at most {compared['remembered_max']})"
+        )
+        return
     before = compared["answered_before"]
     if before:
         for answer in before:

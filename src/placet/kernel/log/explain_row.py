@@ -1,0 +1,333 @@
+"""Explain a row of a column batch: the values that each stage compared for one member.
+
+A column batch is not decided again for it: the record has the code of the row, and state and ledger
+of the replay have the values that led to it. `explain_stages.py` describes them, as those of an
+ordinary intent.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from placet.kernel.arrays.row_codes import (
+    CONFLICT,
+    DENIED,
+    FUTURE,
+    OK,
+    OWNER,
+    PAYLOAD,
+    QUOTA,
+    ROW_CODES,
+    STALE,
+    SUSPENDED,
+    TOO_FAR,
+)
+from placet.kernel.arrays.values import json_of
+from placet.kernel.columns.decide import quotas_of
+from placet.kernel.gate import GATE
+from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.rules_version import rules_in
+from placet.schemas.codec import Json, thaw
+from placet.schemas.config import ALL_KINDS, Quota
+from placet.schemas.explanation import Explanation, StageReport
+from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.column_records import ColumnChange, Columns
+from placet.schemas.refusal import Stage
+
+if TYPE_CHECKING:
+    from placet.kernel.ledger.members import Members
+
+_BEFORE_WORLD_QUOTA: Final = (PAYLOAD, OWNER, DENIED, SUSPENDED, FUTURE, TOO_FAR, STALE, QUOTA)
+
+
+def explain_row(past: Verifier, record: Columns, row: int) -> Explanation:
+    """Return the explanation of one row of the next record of a replay, a column batch.
+
+    Args:
+        past: A replay of all records before it; it is not changed.
+        record: The next record of the log.
+        row: Number of the row in the batch.
+    """
+    assert past.header is not None, "a log begins with its header"
+    found = _Row(past, record, row)
+    is_admitted = found.code == OK
+    return Explanation(
+        answer="admitted" if is_admitted else "refused",
+        agent_id=found.name,
+        req_id=record.req_id,
+        record=past.journal.count,
+        seq=record.seq if is_admitted else None,
+        seq_before=past.ledger.seq,
+        sim_time=record.now_ns / SECOND_NS,
+        batch={
+            "batch_id": f"b{record.number}",
+            "submitter": record.submitter,
+            "position": 0,
+            "row": row,
+            "rows": len(found.numbers),
+            "group_seq": record.group_seq,
+            "tick": record.tick,
+            "group": record.group,
+            "intents": [found.intent()],
+        },
+        stages=tuple(_stages(found)),
+        changes=tuple(found.changes()) if is_admitted else (),
+        rules=str(rules_in(past.header)),
+        notes=() if past.registry is not None else (f"its rule is not known: {past.why_not}",),
+    )
+
+
+class _Row:
+    """A row of a column batch, at the state and the ledger before it.
+
+    Attributes:
+        numbers: Number of the member of each row.
+        codes: Code of each row.
+        number: Number of the row's member.
+        name: Its name.
+        code: Code of the row.
+    """
+
+    def __init__(self, past: Verifier, record: Columns, row: int) -> None:
+        self.past, self.record, self.row = past, record, row
+        self.members: Members = past.ledger.populations[record.population]
+        self.numbers = self.members.all
+        if record.agents:
+            self.numbers = np.frombuffer(record.agents, "<u4").astype(np.int64)
+        self.codes = np.frombuffer(record.codes or bytes(len(self.numbers)), np.uint8)
+        self.number, self.code = int(self.numbers[row]), int(self.codes[row])
+        self.name = f"{record.population}:{self.number}"
+
+    @property
+    def context_seq(self) -> int:
+        """`context_seq` of the row."""
+        contexts = self.record.contexts
+        return contexts if isinstance(contexts, int) else int(_row(contexts, "<i8", self.row))
+
+    def intent(self) -> dict[str, Json]:
+        """Return the row as an intent."""
+        count = len(self.numbers)
+        payload = {
+            name: thaw(json_of(np.frombuffer(data, dtype).reshape(count, *shape)[self.row]))
+            for name, dtype, shape, data in self.record.payload
+        }
+        return {
+            "agent_id": self.name,
+            "req_id": self.record.req_id,
+            "kind": self.record.kind,
+            "payload": payload,
+            "context_seq": self.context_seq,
+        }
+
+    def refusal(self) -> dict[str, Json]:
+        """Return the refusal of the row."""
+        code = ROW_CODES.get(self.code)
+        stage, name, message = Stage.DOMAIN, "", ""
+        if code is not None:
+            stage, name, message = code
+        for number, own, text in self.record.reasons:
+            if number == self.code:
+                stage, name, message = Stage.DOMAIN, own, text
+        refusal: dict[str, Json] = {"index": 0, "stage": stage.value, "code": name}
+        if self.code == CONFLICT:
+            place = int((self.codes[: self.row] == CONFLICT).sum())
+            winner = f"{self.record.population}:{_row(self.record.winners, '<i4', place)}"
+            message += f", by {winner}"
+            refusal["details"] = {"winner": winner, "resource": "a row that it claimed"}
+        return {**refusal, "message": message}
+
+    def changes(self) -> Iterator[dict[str, Json]]:
+        """Yield the changed entities, with their fields before and after the whole batch."""
+        admitted = np.flatnonzero(self.codes == OK)
+        place = int((admitted < self.row).sum())
+        found: dict[tuple[str, int], dict[str, Json]] = {}
+        for change in self.record.changes:
+            target = int(self._targets(change, admitted)[place])
+            if target >= 0:
+                fields = found.setdefault((change.table, target), {})
+                fields[change.field] = self._before_and_after(change, target, admitted)
+        for (name, target), fields in found.items():
+            yield {
+                "entity": f"{name}/{self.past.state.tables[name].stem}:{target}",
+                "what": "changed",
+                "fields": fields,
+                "seq": self.record.seq,
+                "by": self.name,
+            }
+
+    def _before_and_after(
+        self,
+        of: ColumnChange,
+        target: int,
+        admitted: Any,  # noqa: ANN401  # an array of numpy
+    ) -> dict[str, Json]:
+        """Return the value of a field before and after the changes of all rows."""
+        column = self.past.state.tables[of.table].columns[of.field]
+        after = column[target]
+        for change in self.record.changes:
+            if (change.table, change.field) == (of.table, of.field):
+                values = self._values(change, admitted)[self._targets(change, admitted) == target]
+                if len(values):
+                    after = after + values.sum() if change.op == "add" else values[-1]
+        after = after.astype(column.dtype).reshape(column.shape[1:])
+        return {"before": thaw(json_of(column[target])), "after": thaw(json_of(after))}
+
+    def _targets(self, change: ColumnChange, admitted: Any) -> Any:  # noqa: ANN401  # arrays
+        if change.at:
+            return np.frombuffer(change.at, "<i4")
+        return self.numbers[admitted]
+
+    def _values(self, change: ColumnChange, admitted: Any) -> Any:  # noqa: ANN401  # arrays
+        if not change.column:
+            return np.frombuffer(change.data, change.dtype).reshape(len(admitted), -1)
+        dtype, data = next((d, v) for name, d, _, v in self.record.payload if name == change.column)
+        return np.frombuffer(data, dtype).reshape(len(self.numbers), -1)[admitted]
+
+
+def _row(data: bytes, dtype: str, row: int) -> Any:  # noqa: ANN401  # a number
+    return np.frombuffer(data, dtype)[row]
+
+
+def _stages(row: _Row) -> Iterator[StageReport]:
+    refusal = row.refusal() if row.code != OK else None
+    is_reached = True
+    for stage in (each.stage for each in GATE):
+        if not is_reached:
+            yield StageReport(stage=stage.value, result="not reached")
+            continue
+        compared = tuple(_COMPARED[stage](row))
+        if refusal is not None and refusal["stage"] == stage.value:
+            is_reached = False
+            yield StageReport(
+                stage=stage.value, result="refused", compared=compared, refusals=(refusal,)
+            )
+        else:
+            yield StageReport(stage=stage.value, result="passed", compared=compared)
+
+
+def _structure(row: _Row) -> Iterator[Mapping[str, Json]]:
+    limits, record = row.past.ledger.policy.limits, row.record
+    yield {
+        "intents": len(row.numbers),
+        "intents_max": limits.column_rows_max,
+        "bytes": sum(len(data) for *_, data in record.payload),
+        "bytes_max": limits.column_bytes_max,
+    }
+    registry = row.past.registry
+    kind = None if registry is None else registry.kinds.get(record.kind)
+    for name, value in row.intent()["payload"].items() if kind is not None else ():
+        if kind is not None and name in kind.fields:
+            low, high = kind.fields[name].limits
+            yield {"field": name, "value": value, "low": low, "high": high}
+
+
+def _agent(row: _Row) -> Iterator[Mapping[str, Json]]:
+    members, submitter = row.members, row.record.submitter
+    permitted = members.permissions
+    yield {
+        "agent_id": row.name,
+        "registered": True,
+        "submitter": submitter,
+        "kinds": [row.record.kind],
+        "owner": members.owner,
+        "suspended": members.suspended is not None and bool(members.suspended[row.number]),
+        "permissions": None if permitted is None else sorted(permitted),
+        "may_submit": submitter in {OPERATOR, members.owner},
+    }
+
+
+def _dedup(row: _Row) -> Iterator[Mapping[str, Json]]:
+    yield {
+        "population": row.record.population,
+        "req_id": row.record.req_id,
+        "remembered": len(row.members.remembered),
+        "remembered_max": row.past.ledger.policy.limits.column_batches_kept,
+    }
+
+
+def _staleness(row: _Row) -> Iterator[Mapping[str, Json]]:
+    past, record = row.past, row.record
+    registry = past.registry
+    kind = None if registry is None else registry.kinds.get(record.kind)
+    reads: list[dict[str, Json]] | None = None if kind is None else []
+    if kind is not None and kind.reads_self is not None and reads is not None:
+        stamp = past.state.tables[kind.reads_self].entities[row.name]
+        changed = stamp.changed_for(row.name)
+        reads.append(
+            {
+                "entity": f"{kind.reads_self}/{row.name}",
+                "changed": changed,
+                "by": stamp.by if stamp.by not in {"", row.name} else None,
+                "is_stale": changed > row.context_seq,
+            }
+        )
+    yield {
+        "index": row.row,
+        "context_seq": row.context_seq,
+        "seq": past.ledger.seq,
+        "threshold": past.ledger.policy.staleness_threshold,
+        "valid_until": None,
+        "reads": reads,
+    }
+
+
+def _quota(row: _Row) -> Iterator[Mapping[str, Json]]:
+    ledger, now_ns = row.past.ledger, row.record.now_ns
+    for bucket, quota in quotas_of(ledger, row.members, row.record.kind):
+        tats = row.members.tats.get(bucket)
+        tat_ns = 0 if tats is None else int(tats[row.number])
+        is_of_all = bucket.endswith(ALL_KINDS)
+        kind = None if is_of_all else row.record.kind
+        yield _charge(row.name, kind, quota, tat_ns, 1, now_ns)
+    world = ledger.policy.world_quota
+    if world is not None:
+        reached = int((~np.isin(row.codes, _BEFORE_WORLD_QUOTA)).sum())
+        yield _charge(None, None, world, ledger.world_tat, reached, now_ns)
+
+
+def _charge(
+    agent_id: str | None, kind: str | None, quota: Quota, tat_ns: int, rows: int, now_ns: int
+) -> dict[str, Json]:
+    after_ns = quota.charged(tat_ns, rows, now_ns) - now_ns
+    after = quota.burst - after_ns / quota.interval_ns
+    return {
+        "agent_id": agent_id,
+        "kind": kind,
+        "rate": SECOND_NS / quota.interval_ns,
+        "interval_s": quota.interval_ns / SECOND_NS,
+        "burst": quota.burst,
+        "before": round(after + rows, 6),
+        "charged": rows,
+        "after": round(after, 6),
+    }
+
+
+def _backpressure(_: _Row) -> Iterator[Mapping[str, Json]]:
+    return iter(())
+
+
+def _domain(row: _Row) -> Iterator[Mapping[str, Json]]:
+    registry, name = row.past.registry, row.record.kind
+    kind = None if registry is None else registry.kinds.get(name)
+    domain = None if registry is None or kind is None else registry.domain_of[name]
+    yield {
+        "index": row.row,
+        "kind": name,
+        "version": row.record.version,
+        "domain": None if domain is None else f"{domain.name} {domain.version}",
+    }
+
+
+_COMPARED: Final = {
+    Stage.STRUCTURE: _structure,
+    Stage.AGENT: _agent,
+    Stage.DEDUP: _dedup,
+    Stage.STALENESS: _staleness,
+    Stage.QUOTA: _quota,
+    Stage.BACKPRESSURE: _backpressure,
+    Stage.DOMAIN: _domain,
+}
+
+assert list(_COMPARED) == [row.stage for row in GATE], "each stage of the gate is explained"
