@@ -7,7 +7,8 @@ from typing import Final
 
 from placet.kernel.arrays.row_codes import OK, ROW_CODES
 from placet.schemas.batch import sequence_form
-from placet.schemas.log.column_records import Columns, rows_of
+from placet.schemas.log.column_records import Columns
+from placet.schemas.log.column_summary import rows_of
 from placet.schemas.refusal import Stage
 
 _NUMBER_BYTES: Final = 4

@@ -19,7 +19,7 @@ from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.errors import ValidationError
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.column_records import rows_of
+from placet.schemas.log.column_summary import rows_of
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Columns, Refused, Scheduled, Tick, intents_of
 from placet.schemas.verdict import Verdict

@@ -157,7 +157,7 @@ class ChangeRows(_RowsOfRecords):
         """Yield the changes of whole columns: of a column batch, of a new table, and by hooks."""
         walk, place = self.walk, self._place(record)
         columns = self._selected_columns(record)
-        written = columns_written(record)
+        written = _written(record)
         is_new = isinstance(record, TableMade)
         if columns is None and not written and not is_new:
             return
@@ -421,11 +421,9 @@ ROW_MAKERS: Final[Mapping[str, Callable[[Walk, int | None], RowMaker]]] = {
 """Table -> what makes its rows."""
 
 
-def columns_written(record: Record) -> "Sequence[ColumnWrite]":
+def _written(record: Record) -> "Sequence[ColumnWrite]":
     """Return the columns that hooks wrote in a record."""
-    if isinstance(record, TableMade):
-        return record.written
-    written: Sequence[ColumnWrite] = getattr(getattr(record, "changes", None), "columns", ())
+    written: Sequence[ColumnWrite] = getattr(record, "written", ())
     return written
 
 

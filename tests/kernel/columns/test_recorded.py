@@ -1,11 +1,15 @@
 """A record of a column batch read as arrays equals the verdict on the batch."""
 
+import msgspec
 import numpy as np
 import pytest
 
 from placet.kernel import ColumnBatch, KernelConfig, RecordList
+from placet.kernel.arrays.row_codes import BOUNDS, OK, ROW_CODES
 from placet.kernel.columns.recorded import RecordedColumns, distinct_rows
-from placet.schemas.log.record import Columns, decode_record
+from placet.schemas.log.column_records import ColumnWrite
+from placet.schemas.log.column_summary import ROW_CODES_BY_NUMBER, refused_rows, rows_of
+from placet.schemas.log.record import Columns, TableMade, decode_record, record_as_dict
 from placet.schemas.refusal import Stage
 from tests.kernel.columns.lab import KINDS, Lab, lab_kernel, payload_of
 
@@ -37,7 +41,10 @@ def test_a_recorded_batch_has_the_codes_of_its_verdict(kind, agents):
         numbers = list(range(N)) if agents is None else agents
         assert columns.numbers.tolist() == numbers
         assert len(columns) == len(numbers)
-        assert columns.counts() == verdict.counts()
+        counts = {name: count for name, count in verdict.counts().items() if name != "admitted"}
+        assert {reason.code: count for reason, count in columns.refusals()} == counts
+        assert refused_rows(columns.record) == dict(sorted(counts.items()))
+        assert rows_of(columns.record) == len(numbers)
         assert columns.numbers[columns.admitted].tolist() == [
             number for number, code in zip(numbers, verdict.codes, strict=True) if not code
         ]
@@ -107,3 +114,47 @@ def test_a_table_that_is_only_added_to_needs_no_shape_of_another():
     calls = columns.calls(sizes)
     assert {call.op for call in calls} == {"add"}
     assert all(call.at is not None and len(call.at) == len(call.values) for call in calls)
+
+
+def test_the_codes_of_rows_have_one_name_in_summaries_and_in_verdicts():
+    names = {
+        code: name for code, name in enumerate(ROW_CODES_BY_NUMBER) if code not in {OK, BOUNDS}
+    }
+    assert names == {number: reason.code for number, reason in ROW_CODES.items()}
+
+
+def test_summaries_hold_counts_and_no_rows():
+    _, columns, _, _ = decided("Give", seed=3)
+    summary = record_as_dict(columns.record)
+    assert summary["rows"] == N
+    assert summary["refused"] == sum(summary["refusals"].values()) == len(columns.refused) > 0
+    assert summary["changes"] == ["lab.agents/money"]
+    assert not any(isinstance(value, bytes) for value in summary.values())
+
+
+def test_a_batch_without_payload_and_refusals_does_not_hold_its_number_of_rows():
+    record = msgspec.structs.replace(
+        decided("Roll")[1].record, agents=b"", codes=b"", payload=[], changes=[]
+    )
+    assert rows_of(record) is None
+    assert RecordedColumns(record, N).refusals() == []
+
+
+def test_the_summary_of_a_table_has_its_fields_and_its_population():
+    log = RecordList()
+    kernel = lab_kernel(N, CELLS, KernelConfig(), sink=log)
+    kernel.register_population("birds", N, table="lab.agents", cell=np.arange(N))
+    made = [record for data in log if isinstance(record := decode_record(data), TableMade)]
+    cells, agents = map(record_as_dict, made)
+    assert cells["population"] is None
+    assert agents["population"]["owner"] == "operator"
+    assert (agents["stem"], agents["count"], agents["given"]) == ("birds", N, ["cell"])
+    assert agents["fields"]["position"]["shape"] == [2]
+    written = msgspec.structs.replace(
+        made[1],
+        written=[ColumnWrite("lab.agents", "cell", b"", b""), ColumnWrite("t", "f", b"abcd", b"")],
+    )
+    assert record_as_dict(written)["columns"] == [
+        {"field": "lab.agents/cell", "rows": N},
+        {"field": "t/f", "rows": 1},
+    ]

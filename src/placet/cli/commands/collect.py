@@ -35,7 +35,8 @@ _World: TypeAlias = Annotated[
     typer.Option(
         "--world",
         metavar="NAME=MODULE:FUNCTION",
-        help="A column of the whole world: a function of its state. Repeatable.",
+        help="A column of the whole world: a function of its state, or a statistic of a field such "
+        "as mean(world.agents/energy). Repeatable.",
     ),
 ]
 _Refusals: TypeAlias = Annotated[bool, typer.Option("--refusals", help="The recorded refusals.")]
@@ -88,9 +89,11 @@ def _collect(log: EventLog, chosen: "Collect", to: Path) -> dict[str, int]:
 
 def _function(text: str) -> tuple[str, str]:
     name, equals, target = text.partition("=")
-    if not equals or not name or ":" not in target:
+    if not equals or not name or not (":" in target or target.endswith(")")):
         raise typer.BadParameter(
-            f"expected NAME=MODULE:FUNCTION, got {text!r}", param_hint="--world"
+            f"expected NAME=MODULE:FUNCTION, or a statistic of a field such as "
+            f"energy=mean(world.agents/energy), got {text!r}",
+            param_hint="--world",
         )
     return name, target
 

@@ -36,6 +36,7 @@ from placet.history.selection import Selection, require_named, selected_of, sele
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log import record as log_record
+from placet.schemas.log.column_summary import refused_rows, rows_of
 from placet.schemas.log.expand import batches_of
 from placet.schemas.log.record import Record, Refused, agents_of, intents_of
 from placet.schemas.printable import printable, printable_json
@@ -160,13 +161,20 @@ def _terminal_width() -> int:
 
 
 def _say(ordinal: int, record: Record, width: int) -> None:
-    seq = "-" if isinstance(record, Refused) else record.seq  # `explain --seq` finds no refusal
+    seq = "-" if _is_refused(record) else record.seq  # `explain --seq` finds no refusal
     type_ = log_record.record_type(record)
     place = f"{ordinal:>8} {seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  {type_:<10} "
     line = printable(f"{place}{_summary(record)}".rstrip())
     if width and len(line) > width and isinstance(record, Refused):  # its reason is at the end
         line = printable(f"{place}{_batch_summary(record, with_payloads=False)}")
     say(shorten(line, width), _COLORS.get(type_)) if width else say(line)
+
+
+def _is_refused(record: Record) -> bool:
+    """Return whether a record is of a batch that took no seq."""
+    if isinstance(record, log_record.Columns):
+        return record.seq == record.group_seq
+    return isinstance(record, Refused)
 
 
 def _as_json(ordinal: int, record: Record) -> str:
@@ -236,16 +244,24 @@ def _summary(record: Record) -> str:  # noqa: C901, PLR0912  # a branch a type
             why = f": {record.why}" if record.why else ""
             return f"effect {record.effect_seq}.{record.effect_index} {record.what}{why}"
         case log_record.TableMade():
-            agents = "" if record.members is None else f", agents {record.stem}:0 and on"
-            return f"table {record.table} of {record.count} rows{agents}"
+            last = record.count - 1
+            agents = "" if record.members is None else f", agents {record.stem}:0..{last}"
+            return f"{record.table} {pluralize(record.count, 'row')}{agents}"
         case log_record.Columns():
-            rows = log_record.record_as_dict(record)
-            refused = f", {rows['refused']} refused" if rows["refused"] else ""
-            return f"{record.kind} of {record.population} {record.req_id}{refused}"
+            return _columns_summary(record)
         case log_record.Checkpoint():
             return f"state digest {record.state_digest.hex()}"
         case _:
             return " | ".join(map(_batch_summary, batches_of(record)))
+
+
+def _columns_summary(record: log_record.Columns) -> str:
+    """Return a column batch as counts; its rows are in the tables of `placet export`."""
+    rows, refused = rows_of(record), refused_rows(record)
+    count = "all rows" if rows is None else pluralize(rows, "row")
+    codes = ", ".join(f"{number} {code}" for code, number in refused.items())
+    text = f"b{record.number} {record.population}: {record.req_id} {record.kind} {count}"
+    return f"{text} - {codes}" if codes else text
 
 
 def _entities(changes: log_record.Changes) -> str:

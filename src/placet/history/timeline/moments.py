@@ -15,7 +15,7 @@ from placet.history.timeline.tables import TableEntities
 from placet.history.timeline.timeline import Moment, Place, PlayedStep, Timeline
 from placet.schemas.codec import Json, to_json
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.column_records import rows_of
+from placet.schemas.log.column_summary import rows_of
 from placet.schemas.log.record import (
     Admitted,
     Columns,

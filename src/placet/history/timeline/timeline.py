@@ -20,7 +20,7 @@ from placet.history.timeline.index import BAR_SEQS, Index, agents_in, population
 from placet.history.timeline.tables import moved_in
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
-from placet.schemas.log.column_records import rows_of
+from placet.schemas.log.column_summary import rows_of
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.intents import decode_intents
 from placet.schemas.log.record import Admitted, Columns, Record, Refused, Scheduled, TableMade

@@ -89,15 +89,16 @@ class RecordedColumns:
                 return RowCode(Stage.DOMAIN, name, message)
         return ROW_CODES[code]
 
-    def counts(self) -> dict[str, int]:
-        """Return the number of rows of each code, `admitted` first."""
+    def refusals(self) -> list[tuple[RowCode, int]]:
+        """Return each refusal in the batch with the number of its rows."""
         if self.codes is None:
-            return {"admitted": len(self)}
+            return []
         counts = np.bincount(self.codes)
-        return {
-            "admitted" if code == OK else self.refusal_of(code).code: int(counts[code])
+        return [
+            (self.refusal_of(code), int(counts[code]))
             for code in np.flatnonzero(counts).tolist()
-        }
+            if code != OK
+        ]
 
     def calls(self, sizes: Sizes) -> list[RowCall]:
         """Return the changes, with an item for each admitted row.

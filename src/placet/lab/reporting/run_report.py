@@ -22,10 +22,12 @@ from placet.schemas.log.record import (
     Admitted,
     AdmittedWithWork,
     Changes,
+    Columns,
     Record,
     Refused,
     Scheduled,
     Settled,
+    TableMade,
     Tick,
     agents_of,
     intents_of,
@@ -62,6 +64,7 @@ class RunCounts:
         refused: Refused intents by agent.
         first_places: Sum of the relative places of an agent's batches in their groups, 0..1, and
             the number of the batches.
+        rows: Admitted and refused rows of column batches; they are not counted by agent.
         messages: An example of each `stage/code`.
         effect_kinds: Outcomes by kind of effect.
         work: Charged units of work.
@@ -80,6 +83,7 @@ class RunCounts:
     admitted: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     first_places: dict[str, tuple[float, int]] = field(default_factory=dict)
+    rows: Counter[str] = field(default_factory=Counter)
     messages: dict[str, str] = field(default_factory=dict)
     effect_kinds: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     work: int = 0
@@ -89,6 +93,8 @@ class RunCounts:
     _open_effects: dict[tuple[int, int], str] = field(default_factory=dict)
     _group: list[str] = field(default_factory=list)
     _group_seq: int = -1
+    _tables: set[str] = field(default_factory=set)
+    _members: dict[str, int] = field(default_factory=dict)
 
     def read(self, data: bytes, record: Record) -> None:
         """Count one record of the log, as it is encoded and decoded."""
@@ -129,9 +135,33 @@ class RunCounts:
             self.effects.add(position, outcome)
         for change in agents_of(record):
             self.admitted.setdefault(change.agent_id, 0)
-        changes: Changes | None = getattr(record, "changes", None)
-        if changes is not None:
+        if isinstance(record, TableMade):
+            self._tables.add(record.table)
+            self._members[record.stem] = record.count
+            self.entities.add(position, record.table, record.count)
+        elif isinstance(record, Columns):
+            self._read_columns(record, position)
+        changes: object = getattr(record, "changes", None)
+        if isinstance(changes, Changes):
             self._read_changes(changes, position)
+
+    def _read_columns(self, record: Columns, position: int) -> None:
+        """Count the rows of a column batch by code, without a step of Python for each row."""
+        from placet.kernel.columns.recorded import RecordedColumns  # noqa: PLC0415  # numpy
+
+        columns = RecordedColumns(record, self._members[record.population])
+        refused = len(columns.refused)
+        admitted = len(columns) - refused
+        self.rows += Counter(admitted=admitted, refused=refused)
+        self.intents.add(position, "admitted", admitted)
+        self.kinds.add(position, record.kind, admitted)
+        if refused:
+            self.intents.add(position, "refused", refused)
+        for reason, count in columns.refusals():
+            code = f"{reason.stage}/{reason.code}"
+            self.codes.add(position, code, count)
+            self.messages.setdefault(code, reason.message)
+        self.changes.add(position, "entities", sum(map(len, columns.changed_rows().values())))
 
     def _read_batch(self, record: Admitted | Refused | Scheduled, position: int) -> None:
         intents = intents_of(record)
@@ -163,6 +193,8 @@ class RunCounts:
         self.changes.add(position, "entities", len(changes.entities))
         for change in changes.entities:
             key = (change.collection, change.entity)
+            if change.collection in self._tables:  # its rows were counted when it was made
+                continue
             if change.fields is None:
                 if key in self._known:
                     self._known.discard(key)
@@ -202,8 +234,8 @@ def run_page(log: EventLog, collected: Path | None = None) -> Page:
         ("seed", str(past.header.seed)),
         ("agents", _count(len(past.ledger.agents))),
         ("simulated", f"{past.ledger.now_ns / SECOND_NS:g} s{ticks}"),
-        ("intents admitted", _count(sum(counts.admitted.values()))),
-        ("intents refused, in the log", _count(sum(counts.refused.values()))),
+        ("intents admitted", _count(counts.admitted.total() + counts.rows["admitted"])),
+        ("intents refused, in the log", _count(counts.refused.total() + counts.rows["refused"])),
         ("records", _count(counts.records)),
         ("log", _size(log)),
         ("seq", _count(past.ledger.seq)),
@@ -255,7 +287,9 @@ def _refusals(counts: RunCounts, per: str) -> ReportSection:
 
 def _fairness(counts: RunCounts, agents: int) -> ReportSection:
     if not counts.admitted.total():
-        return ReportSection(title="Fairness", figures=[], empty="No intent was admitted.")
+        empty = "No intent was admitted"
+        empty += "; column batches are not counted by agent." if counts.rows["admitted"] else "."
+        return ReportSection(title="Fairness", figures=[], empty=empty)
     rows: list[Mapping[str, Json]] = []
     for agent_id in sorted({*counts.admitted, *counts.refused}):
         total, batches = counts.first_places.get(agent_id, (0.0, 0))

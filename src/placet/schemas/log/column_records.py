@@ -4,13 +4,10 @@ Arrays are little-endian bytes, so a reader of the log needs msgpack and a cast.
 unsigned, of 4 bytes; where -1 stands for no row, they are signed.
 """
 
-from collections.abc import Sequence
-from math import prod
 from typing import TypeAlias
 
 import msgspec
 
-from placet.schemas.codec import Json
 from placet.schemas.log.changes import Changes, RecordHead
 
 ColumnReason: TypeAlias = tuple[int, str, str]
@@ -126,67 +123,3 @@ class Columns(RecordHead, array_like=True, frozen=True, tag=32):
     reasons: list[ColumnReason]
     winners: bytes
     changes: list[ColumnChange]
-
-
-def columns_as_dict(record: Columns) -> dict[str, Json]:
-    """Return the summary of a column batch; its arrays stay in the log."""
-    return {
-        "batch_id": f"b{record.number}",
-        "submitter": record.submitter,
-        "req_id": record.req_id,
-        "kind": record.kind,
-        "population": record.population,
-        "rows": rows_of(record),
-        "refused": len(record.codes) - record.codes.count(0),
-        "refusals": [name for _, name, _ in record.reasons],
-        "changes": [f"{change.table}/{change.field}" for change in record.changes],
-        "fingerprint": f"{record.fingerprint:016x}",
-        "tick": record.tick,
-        "group": record.group,
-    }
-
-
-def rows_of(record: Columns) -> int | None:
-    """Return the number of rows of a column batch; None if all members have a row without values.
-
-    Arrays have the dtypes of `ColumnChange`: an order of bytes, a kind and a number of bytes.
-    """
-    if record.agents or record.codes:
-        return len(record.agents) // 4 or len(record.codes)
-    for _, dtype, shape, data in record.payload:
-        return len(data) // (prod(shape) * int(dtype[2:]))
-    return None
-
-
-def table_as_dict(record: TableMade) -> dict[str, Json]:
-    """Return the summary of a table; its arrays stay in the log."""
-    members = None
-    if record.members is not None:
-        owner, permissions, quotas, priority_max = record.members
-        members = {
-            "owner": owner,
-            "permissions": permissions,
-            "quotas": {kind: list(pair) for kind, pair in quotas.items()},
-            "priority_max": priority_max,
-        }
-    return {
-        "table": record.table,
-        "stem": record.stem,
-        "count": record.count,
-        "fields": {name: [dtype, list(shape)] for name, dtype, shape, *_ in record.fields},
-        "columns": [name for name, _ in record.columns],
-        "members": members,
-        "changes": record.changes,
-        "written": written_as_list(record.written),
-    }
-
-
-def written_as_list(written: Sequence[ColumnWrite]) -> list[dict[str, Json]]:
-    """Return the summary of written columns; their values stay in the log."""
-    return [
-        {
-            "column": f"{write.table}/{write.field}",
-            "rows": len(write.at) // 4 if write.at else None,
-        }
-        for write in written
-    ]

@@ -22,13 +22,13 @@ from placet.schemas.log.changes import CollectionChange as CollectionChange  # n
 from placet.schemas.log.changes import EntityChange as EntityChange  # noqa: PLC0414
 from placet.schemas.log.changes import RecordHead
 from placet.schemas.log.column_records import Columns as Columns  # noqa: PLC0414
-from placet.schemas.log.column_records import (
-    ColumnWrite,
-    columns_as_dict,
-    table_as_dict,
-    written_as_list,
-)
+from placet.schemas.log.column_records import ColumnWrite
 from placet.schemas.log.column_records import TableMade as TableMade  # noqa: PLC0414
+from placet.schemas.log.column_summary import (
+    columns_as_dict,
+    columns_written,
+    table_as_dict,
+)
 from placet.schemas.log.intents import checked_intents
 from placet.schemas.log.operator_records import ForkAdopted as ForkAdopted  # noqa: PLC0414
 from placet.schemas.log.operator_records import Patched as Patched  # noqa: PLC0414
@@ -620,9 +620,14 @@ def intents_of(record: Admitted | Refused | Scheduled) -> list[dict[str, Json]]:
 
 
 def record_as_dict(record: Record) -> dict[str, Json]:
-    """Return the fields of a record as plain JSON, without `prev`, `seq` and `now_ns`."""
+    """Return the fields of a record as plain JSON, without `prev`, `seq` and `now_ns`.
+
+    Of a table and a column batch it is a summary: their arrays stay in the log.
+    """
     if isinstance(record, Columns):
         return columns_as_dict(record)
+    if isinstance(record, TableMade):
+        return {**table_as_dict(record), "changes": _changes_as_list(record.changes)}
     fields = {name: msgspec.to_builtins(getattr(record, name)) for name in record.__struct_fields__}
     for name in ("prev", "seq", "now_ns"):
         del fields[name]
@@ -631,14 +636,13 @@ def record_as_dict(record: Record) -> dict[str, Json]:
             del fields[name]
         fields["intents"] = intents_of(record)
         fields["fingerprint"] = f"{record.fingerprint:016x}"
-    if isinstance(record, TableMade):
-        fields = table_as_dict(record)
-    elif "written" in fields:
-        fields["written"] = written_as_list(record.written)  # type: ignore[union-attr]  # has it
+    if "written" in fields:
+        fields["written"] = columns_written(record.written)  # type: ignore[union-attr]  # has it
     if isinstance(record, Checkpoint):
         fields["state_digest"] = record.state_digest.hex()
     if "changes" in fields:
-        fields["changes"] = _changes_as_list(record.changes)  # type: ignore[union-attr]  # has it
+        changes: Changes = record.changes  # type: ignore[union-attr]  # it has these
+        fields["changes"] = _changes_as_list(changes)
     if isinstance(record, AdmittedWithAgents | TickWithAgents):
         names = AgentChange.__struct_fields__
         fields["agents"] = [dict(zip(names, one, strict=True)) for one in fields["agents"]]
