@@ -212,6 +212,12 @@ class Scenario:
         """Return the number of members of all populations."""
         return sum(population.count for population in self.populations.values())
 
+    @property
+    def policy_names(self) -> tuple[str, ...]:
+        """Return the name of the policy of each cohort and of each population."""
+        cohorts = [cohort.policy for cohort in self.agents.values()]
+        return (*cohorts, *[population.policy for population in self.populations.values()])
+
     def with_agents(self, count: int) -> "Scenario":
         """Return the same scenario with `count` agents, divided among the cohorts in proportion.
 

@@ -20,7 +20,7 @@ from placet.kernel.plugin.registry import Registry
 from placet.plugins.domains import find_domain
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.opening import domain_of, require_kinds_of
-from placet.scenarios.policies import find_policy, policies_of
+from placet.scenarios.policies import column_policies_of, find_policy, policies_of
 from placet.scenarios.scenario import Scenario
 from placet.sweeps.outcome import find_outcome
 
@@ -93,7 +93,8 @@ class CodeReader:
         require_kinds_of(scenario, domain)
         collector_of(scenario, None)
         policies_of(scenario.name, scenario.agents)
-        policies = frozenset(cohort.policy for cohort in scenario.agents.values())
+        column_policies_of(scenario.name, scenario.populations)
+        policies = frozenset(scenario.policy_names)
         collected = () if scenario.collect is None else tuple(scenario.collect.world.values())
         key = (scenario.domain, policies, collected)
         if key not in self._parts:

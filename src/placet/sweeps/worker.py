@@ -125,11 +125,10 @@ def run_task(task: RunTask) -> Row:
 def _named_specs(text: str, outcomes: tuple[str, ...]) -> frozenset[str]:
     """Return the names of the form `module:attribute` in a scenario and a sweep."""
     scenario = scenario_of(text, 0)
-    policies = (cohort.policy for cohort in scenario.agents.values())
     collected = () if scenario.collect is None else scenario.collect.world.values()
     return frozenset(
         spec
-        for spec in (scenario.domain, *policies, *collected, *outcomes)
+        for spec in (scenario.domain, *scenario.policy_names, *collected, *outcomes)
         if ":" in spec and not spec.startswith(HERE)
     )
 

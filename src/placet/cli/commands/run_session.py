@@ -29,7 +29,7 @@ from placet.scenarios import Scenario, ScenarioError
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.loader import split_override
-from placet.scenarios.policies import policies_of
+from placet.scenarios.policies import column_policies_of, policies_of
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
 from placet.schemas.log.record import record_hash
@@ -93,6 +93,7 @@ def resumed(store: str) -> tuple[Scenario, str, str]:
             "a program with that program"
         )
     policies_of(store, recorded_run.scenario.agents)
+    column_policies_of(store, recorded_run.scenario.populations)
     return recorded_run.scenario, store if file_of(log) is None else log.url, recorded_run.world
 
 
@@ -111,7 +112,7 @@ def live(
         if watch is not None:
             watch.open(run)
 
-    description = f"{scenario.name}, {scenario.agents_count} agents"
+    description = f"{scenario.name}, {scenario.agents_count + scenario.members_count} agents"
     with stop, progress_bar(description, scenario.ticks, "ticks") as on_tick, tuned_gc():
         return run_scenario(
             scenario,
@@ -224,7 +225,7 @@ def report_lines(
 def _figures(report: RunReport) -> list[tuple[str, str]]:
     scenario = report.scenario
     done = report.ticks - (report.resumed_at or 0)
-    people, ticks = pluralize(scenario.agents_count, "agent"), pluralize(done, "tick")
+    people, ticks = pluralize(report.agents, "agent"), pluralize(done, "tick")
     batches = pluralize(report.batches, "batch", "batches")
     submitted, admitted = number(report.submitted), number(report.admitted)
     refused = number(report.submitted - report.admitted)

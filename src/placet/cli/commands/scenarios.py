@@ -18,14 +18,21 @@ def scenarios() -> Output:
             "name": scenario.name,
             "title": scenario.title,
             "domain": scenario.domain,
-            "agents": scenario.agents_count,
+            "agents": scenario.agents_count + scenario.members_count,
             "ticks": scenario.ticks,
             "clock": scenario.clock,
         }
         for scenario in loaded
     ]
     rows = [
-        (s.name, s.domain, number(s.agents_count), number(s.ticks), s.title or "-") for s in loaded
+        (
+            s.name,
+            s.domain.rpartition(":")[2],
+            number(s.agents_count + s.members_count),
+            number(s.ticks),
+            s.title or "-",
+        )
+        for s in loaded
     ]
     table = TextTable(rows, ("scenario", "domain", "agents", "ticks", "title"), indent="")
     hint = "To run one: placet run town. Every key of a scenario: docs/reference/scenarios.md"

@@ -52,7 +52,7 @@ def stage(plan: SweepPlan, ship: Iterable[Path] = ()) -> Staged:
     """
     named: set[ModuleType] = set()
     for planned in plan.scenarios:
-        policies = (cohort.policy for cohort in planned.scenario.agents.values())
+        policies = planned.scenario.policy_names
         collect = planned.scenario.collect
         functions = [*plan.outcomes, *(() if collect is None else collect.world.values())]
         named |= named_modules(planned.scenario.domain, policies, functions)

@@ -1,0 +1,91 @@
+"""Schelling's segregation: people move to a free cell where too few of their neighbors are alike.
+
+A move claims the cell that is left and the cell that is taken, so no two people get one cell.
+
+Source: Schelling, "Dynamic models of segregation", Journal of Mathematical Sociology, 1971.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from placet.kernel import Domain, Draft, Field, Kind, Table
+from placet.kernel.arrays.words import Array
+from placet.kernel.plugin.domain import NewPopulation
+from placet.kernel.plugin.rows import Rows
+from placet.scenarios.population_view import PopulationView
+
+PEOPLE, CELLS = "segregation.people", "segregation.cells"
+
+
+class Segregation(Domain):
+    """A town of `side` times `side` cells, with room for one person each."""
+
+    name, version = "segregation", "1"
+
+    def __init__(self, side: int = 20, minority: float = 0.5) -> None:
+        self._side, self._minority = side, minority
+        cell = Field("i4", low=0, high=side * side - 1)
+        self.tables = (
+            Table(PEOPLE, {"cell": cell, "group": Field("u1", high=1)}),
+            Table(CELLS, {"who": Field("i4", default=-1)}, rows=side * side),
+        )
+        self.kinds = (Kind("Settle", {"cell": cell}, rows=settle, table=PEOPLE),)
+
+    def settings(self) -> Mapping[str, Any]:
+        """Return the keywords that rebuild this domain."""
+        return {"side": self._side, "minority": self._minority}
+
+    def on_populate(self, draft: Draft, population: NewPopulation) -> None:
+        """Give each person a cell of its own and a group, at random."""
+        random = np.random.default_rng(draft.randint_below(2**32, "places"))
+        cells = random.permutation(self._side * self._side)[: population.count]
+        people = draft.columns(population.table)
+        people.set("cell", cells)
+        people.set("group", random.random(population.count) < self._minority)
+        draft.columns(CELLS).set("who", np.arange(population.count), cells)
+
+
+def settle(rows: Rows) -> None:
+    """Leave the own cell and take a free one."""
+    to, home = rows.payload["cell"], rows.own["cell"]
+    rows.refuse(rows.table(CELLS)["who"][to] >= 0, "occupied", "the cell must be free")
+    rows.claim(CELLS, to)
+    rows.claim(CELLS, home)
+    rows.write("cell", to)
+    rows.put(CELLS, to, "who", rows.numbers)
+    rows.put(CELLS, home, "who", -1)
+
+
+def move(view: PopulationView) -> dict[str, Any]:
+    """Return a free cell, at random, of each person who is not content.
+
+    Option: `homophily` is the least share of like neighbors with which a person is content.
+    """
+    who = view.table(CELLS)["who"]
+    like, others = neighbors_of(view["cell"], view["group"], who, view.settings["side"])
+    is_moving = like < view.options.get("homophily", 0.4) * np.maximum(like + others, 1)
+    free = np.flatnonzero(who < 0)
+    if not (len(free) and is_moving.any()):
+        return {}
+    chosen = free[view.randint_below(len(free), "cell")]
+    return {"Settle": view.only(is_moving, cell=chosen[is_moving])}
+
+
+def neighbors_of(cell: Array, group: Array, who: Array, side: int) -> tuple[Array, Array]:
+    """Return the number of like and of other people in the eight cells around each person."""
+    grid = np.full((side + 2, side + 2), -1)
+    grid[1:-1, 1:-1] = np.where(who >= 0, group[who], -1).reshape(side, side)
+    row, column = cell // side + 1, cell % side + 1
+    around = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j]
+    there = np.stack([grid[row + i, column + j] for i, j in around])
+    like = (there == group).sum(axis=0)
+    return like, (there >= 0).sum(axis=0) - like
+
+
+def like_share(cell: Array, group: Array, who: Array, side: int) -> float:
+    """Return the mean share of like people among the neighbors of those who have neighbors."""
+    like, others = neighbors_of(cell, group, who, side)
+    has_some = like + others > 0
+    return float((like[has_some] / (like + others)[has_some]).mean())
