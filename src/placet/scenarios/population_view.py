@@ -41,13 +41,20 @@ class PopulationView:
         sim_time: Simulated time, seconds.
         seq: Seq of the state.
         options: Options of the policy in the scenario.
+        settings: The settings of the domains, such as the size of a plane.
+        state: The state, in which tables are collections too.
     """
 
-    __slots__ = ("_kernel", "_members", "count", "name", "options", "seq", "sim_time", "tick")
+    __slots__ = (
+        *("_kernel", "_members", "count", "name", "options", "seq", "settings", "sim_time"),
+        *("state", "tick"),
+    )
 
     def __init__(self, kernel: Kernel, population: str, options: Mapping[str, Json]) -> None:
         self._kernel, self._members = kernel, kernel.ledger.populations[population]
         self.name, self.count, self.options = population, self._members.count, options
+        self.settings = settings_of(kernel)
+        self.state = kernel.state
         self.tick, self.sim_time, self.seq = kernel.ledger.tick, kernel.sim_time, kernel.seq
 
     def __repr__(self) -> str:
@@ -144,3 +151,11 @@ class PopulationView:
             ValueError: The radius, the box or the field does not fit.
         """
         return neighbors(self[field], radius, box)
+
+
+def settings_of(kernel: Kernel) -> dict[str, Json]:
+    """Return the settings of the domains of a world as one mapping; the last of a name counts."""
+    settings: dict[str, Json] = {}
+    for domain in kernel.registry.domains:
+        settings.update(domain.settings() or {})
+    return settings

@@ -26,7 +26,7 @@ from placet.actors.admission.time_scaled_queue import FACTOR_MIN, WAIT_MS
 from placet.kernel.prng import random_unit
 from placet.runtime.config import ClockName
 from placet.scenarios.loader import ENTRIES, override_value, read_table, set_value
-from placet.scenarios.policies import column_policies_of, policies_of
+from placet.scenarios.policies import policies_of
 from placet.scenarios.samples import SCENARIO_COLUMN, axis_values, plain_like, rows_of
 from placet.scenarios.values import (
     AgentCohort,
@@ -308,7 +308,6 @@ def from_values(source: str, raw: Mapping[str, Json]) -> Scenario:
     """
     scenario = build_scenario(source, raw)
     policies_of(source, scenario.agents)
-    column_policies_of(source, scenario.populations)
     return scenario
 
 
