@@ -473,3 +473,46 @@ def test_verify_runs_the_hooks_that_wrote_columns_again() -> None:
     assert verifier.hooks == 5
     assert verifier.state.digest().hex() == kernel.digest()
     require_fold(kernel, log)
+
+
+@pytest.mark.parametrize("where", [None, [0, 1]])
+def test_a_column_write_takes_the_author_of_a_named_row_over(where: Any) -> None:
+    kernel, log = opened(
+        on_register=lambda draft, _: draft.put("sky.cells", "cells:1", "heat", 3),
+        on_tick=lambda draft, _: draft.columns("sky.cells").set("heat", 1, where),
+    )
+    kernel.register_agent("bob")
+    assert kernel.tree.tables["sky.cells"].named == {1: "bob"}
+    kernel.tick(1.0)
+    assert kernel.tree.tables["sky.cells"].named == {}
+    stamp = kernel.tree.stamp("sky.cells", "cells:1")
+    assert stamp is not None
+    assert (stamp.by, stamp.foreign_seq) == ("system", kernel.seq - 1)
+    require_fold(kernel, log)
+
+
+def test_the_columns_of_a_hook_have_a_text() -> None:
+    texts: list[str] = []
+
+    def write(draft: Any) -> None:
+        columns = draft.columns("sky.cells")
+        texts.append(f"{columns!r} {len(columns)}")
+
+    ticking(write)
+    assert texts == ["<DraftColumns of 'sky.cells': 12 rows> 2"]
+
+
+class Before(Hooked):
+    """The domain before it had cells."""
+
+    tables = (Hooked.tables[0],)
+
+
+def test_a_table_that_a_later_release_declares_has_its_defaults() -> None:
+    log = RecordList()
+    kernel = Kernel(Before(), KernelConfig(seed=3), sink=log)
+    kernel.register_population("birds", N, table="sky.birds")
+    write = {"on_open": lambda draft: draft.columns("sky.cells").set("heat", 9)}
+    kernel = Kernel(Hooked(**write), KernelConfig(seed=3), sink=log, history=[*log])
+    assert kernel.state["sky.cells"]["cells:0"]["heat"] == 0.5
+    require_fold(kernel, log)

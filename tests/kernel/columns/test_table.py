@@ -7,7 +7,7 @@ import pytest
 
 from placet.kernel import ColumnBatch, Kernel, KernelConfig
 from placet.kernel.state.table import TableRows
-from placet.schemas.errors import ValidationError
+from placet.schemas.errors import AgentError, ValidationError
 from tests.kernel.columns.lab import lab_kernel, stamps
 
 
@@ -241,3 +241,49 @@ def test_a_patch_that_does_not_fit_a_table_changes_nothing(
     with pytest.raises(ValidationError, match=message):
         kernel.patch([("lab.cells", entity, fields, is_whole)], "a test")
     assert kernel.world_digest() == before
+
+
+def test_a_row_keeps_all_of_its_fields() -> None:
+    fields: Any = opened().tree.tables["lab.agents"].entities["birds:0"].fields
+    with pytest.raises(TypeError, match="has all of its fields"):
+        del fields["money"]
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "table", "options", "message"),
+    [
+        ("birds", 2, "lab.agent", {}, "did you mean 'lab.agents'"),
+        ("birds", 2, "x", {}, "the tables of agents are"),
+        ("a:b", 2, "lab.agents", {}, "without ':'"),
+        ("cells", 2, "lab.agents", {}, "choose another name"),
+        ("birds", 0, "lab.agents", {}, "column_rows_max"),
+        ("birds", 2, "lab.agents", {"money": [7, 0]}, "within 0 and 6"),
+        ("birds", 2, "lab.agents", {"wing": [7, 0]}, "no field 'wing'"),
+        ("birds", 2, "lab.agents", {"priority_max": 101}, "priority_max"),
+    ],
+)
+def test_a_population_that_does_not_fit_changes_nothing(
+    name: str, count: int, table: str, options: Any, message: str
+) -> None:
+    kernel = lab_kernel(4, 6, KernelConfig(seed=1))
+    before = kernel.world_digest()
+    with pytest.raises((AgentError, ValueError), match=message):
+        kernel.register_population(name, count, table=table, **options)
+    assert kernel.world_digest() == before
+
+
+def test_a_table_has_one_population() -> None:
+    kernel = opened()
+    with pytest.raises(ValueError, match="has its population, 'birds', already"):
+        kernel.register_population("fish", 2, table="lab.agents")
+
+
+def test_the_buckets_of_a_member_are_a_mapping() -> None:
+    kernel = opened()
+    tats = kernel.ledger.agents["birds:1"].tats
+    assert tats is not None
+    assert (len(tats), [*tats], tats.get("Take", 7)) == (0, [], 7)
+    tats["Take"] = 5
+    assert ([*tats], len(tats), tats["Take"]) == (["Take"], 1, 5)
+    del tats["Take"]
+    assert tats["Take"] == 0
