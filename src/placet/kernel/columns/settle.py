@@ -147,11 +147,8 @@ def _write(table: TableData, call: RowCall, target: _Target) -> None:
     if target.is_row is not None:
         values = values.compress(target.is_row, axis=0)
     if call.op == "add":
-        amounts = values.astype(column.dtype, copy=False)
-        if rows is None:
-            column += amounts
-        else:
-            np.add.at(column, rows, amounts)
+        assert rows is not None, "additions name their rows"
+        np.add.at(column, rows, values.astype(column.dtype, copy=False))
     elif rows is None:
         column[...] = values
     else:
