@@ -93,11 +93,15 @@ def halves_end_at_two_rows(patch: Patch) -> None:
 
 @fault("A")
 def ties_go_to_the_last_in_the_fair_order(patch: Patch) -> None:
+    def make_one(grant: Any) -> Any:
+        return lambda places, slot, size, words, lost_to: grant(places, slot, size, ~words, lost_to)
+
+    wrap(patch, decide, "grant_one", make_one)
     wrap(
         patch,
         decide,
-        "granted",
-        lambda granted: lambda order, slots, size: granted(order[::-1], slots, size),
+        "grant_several",
+        lambda grant: lambda order, *rest: grant(order[::-1], *rest),
     )
 
 
@@ -114,8 +118,8 @@ def reservations_name_the_winner_of_another_claim(patch: Patch) -> None:
 @fault("A")
 def winners_are_named_by_their_place(patch: Patch) -> None:
     def make(decided: Any) -> Any:
-        def named(batch: Any, seen: Any, codes: Any, lost_to: Any) -> Any:
-            result = decided(batch, seen, codes, lost_to)
+        def named(batch: Any, seen: Any, payload: Any, codes: Any, lost_to: Any) -> Any:
+            result = decided(batch, seen, payload, codes, lost_to)
             if not len(result.winners):
                 return result
             places = lost_to[seen.code == row_codes.CONFLICT].astype(np.int32)
@@ -128,12 +132,17 @@ def winners_are_named_by_their_place(patch: Patch) -> None:
 
 @fault("A")
 def additions_pass_in_the_order_of_rows(patch: Patch) -> None:
-    wrap(
-        patch,
-        decide,
-        "one_after_another",
-        lambda judged: lambda order, *rest: judged(np.sort(order), *rest),
-    )
+    class Unordered:
+        """Numpy, whose argsort leaves the order of rows."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
+
+        @staticmethod
+        def argsort(words: Any) -> Any:
+            return np.arange(len(words))
+
+    patch.setattr(decide, "np", Unordered())
 
 
 @fault("A")
@@ -177,8 +186,8 @@ def a_value_may_not_equal_its_bound(patch: Patch) -> None:
 @fault("A")
 def a_change_at_the_context_makes_a_row_stale(patch: Patch) -> None:
     def make(check: Any) -> Any:
-        return lambda batch, table, codes: check(
-            SimpleNamespace(**{**batch._asdict(), "contexts": batch.contexts - 1}), table, codes
+        return lambda batch, *rest: check(
+            SimpleNamespace(**{**batch._asdict(), "contexts": batch.contexts - 1}), *rest
         )
 
     wrap(patch, decide, "_check_own", make)
@@ -189,8 +198,10 @@ def a_full_bucket_is_over(patch: Patch) -> None:
     wrap(
         patch,
         Members,
-        "charged",
-        lambda charged: lambda self, *args: charged(self, *args) + 1,
+        "over",
+        lambda over: (
+            lambda self, bucket, quota, rows, now_ns: over(self, bucket, quota, rows, now_ns - 1)
+        ),
     )
 
 
@@ -222,10 +233,11 @@ def ordinary_intents_are_not_counted_for_rows(patch: Patch) -> None:
 @fault("A")
 def a_put_at_no_row_writes_the_last(patch: Patch) -> None:
     def make(write: Any) -> Any:
-        def wraps(table: Any, call: Any, admitted: Any) -> None:
-            if call.at is not None:  # as numpy takes -1
-                call = call._replace(at=np.where(call.at < 0, table.count - 1, call.at))
-            write(table, call, admitted)
+        def wraps(table: Any, call: Any, target: Any) -> None:
+            write(table, call, target)
+            if target.is_row is not None and call.op == "put":  # as numpy takes -1
+                table.writable(call.field)[-1] = call.values[~target.is_row][-1]
+                table.mark_dirty(call.field, None)
 
         return wraps
 
@@ -280,7 +292,7 @@ def rows_are_not_counted_at_all(patch: Patch) -> None:
 
 @fault("digest")
 def sums_of_a_digest_lose_their_carries(patch: Patch) -> None:
-    patch.setattr(words, "_exact_sum", lambda values: int(values.sum()))
+    patch.setattr(words, "_exact_sum", lambda values, _: int(values.sum()))
 
 
 @fault("dump")
