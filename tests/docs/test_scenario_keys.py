@@ -8,7 +8,7 @@ import pytest
 
 from placet.scenarios.policies import BUNDLED
 from placet.scenarios.scenario import Scenario
-from placet.scenarios.values import AgentCohort, Collect, ObjectSort
+from placet.scenarios.values import AgentCohort, Collect, ColumnPopulation, ObjectSort
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "scenarios.md").read_text()
 NAMES = ["", *re.findall(r"^## `\[(\w+)", PAGE, re.MULTILINE)]
@@ -17,7 +17,13 @@ SECTIONS = dict(zip(NAMES, re.split(r"^## ", PAGE, flags=re.MULTILINE), strict=T
 
 @pytest.mark.parametrize(
     ("section", "table"),
-    [("", Scenario), ("agents", AgentCohort), ("objects", ObjectSort), ("collect", Collect)],
+    [
+        ("", Scenario),
+        ("agents", AgentCohort),
+        ("populations", ColumnPopulation),
+        ("objects", ObjectSort),
+        ("collect", Collect),
+    ],
 )
 def test_every_key_of_a_table_is_on_the_page(section, table):
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", SECTIONS[section], re.MULTILINE))

@@ -67,7 +67,7 @@ def test_sums_add_what_each_neighbor_gives():
         (np.full((3, 2), 7.0), 1, 5, "0 to its size"),
     ],
 )
-def test_what_does_not_fit_is_refused(position, radius, box, text):
+def test_wrong_arguments_are_refused(position, radius, box, text):
     with pytest.raises(ValueError) as caught:  # noqa: PT011  # the text is compared
         neighbors(position, radius, box)
     assert text in str(caught.value)

@@ -259,8 +259,7 @@ class Ingress:
     def post_columns(self, batch: "ColumnBatch") -> "asyncio.Future[Verdict]":
         """Submit a column batch: admission, form, a copy of its arrays, queue.
 
-        The queue counts it as one batch, by the bytes of its arrays. Canceling the future withdraws
-        a batch that is not decided yet.
+        The queue counts it as one batch, by the bytes of its arrays.
 
         Returns:
             The future of its `ColumnVerdict`; or of a `Verdict` that refuses it for load.
