@@ -233,7 +233,7 @@ class Own(Lab):
             rows.write("a", rows.payload["a"])
             rows.write("b", rows.payload["b"] + rows.payload["c"][:, None])
 
-        self.kinds = (Kind("Put", fields, rows=put, table="lab.agents"),)  # type: ignore[assignment]  # fewer
+        self.kinds = (Kind("Put", fields, rows=put, table="lab.agents"),)
 
 
 @in_virtual_time

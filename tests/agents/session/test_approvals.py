@@ -16,7 +16,6 @@ from placet.domains.memory import Memory
 from placet.domains.session import KINDS, Sessions
 from placet.kernel import Domain, Kind
 from placet.kernel.plugin.domain import Risk
-from placet.schemas.verdict import Verdict
 from tests.agents.till import EMPTY, Till, put, talk, total
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +26,7 @@ class Meddled(Orchestrator):
 
     meddling = 0
 
-    async def submit(self, batch: Any, *, dry_run: bool = False, **options: Any) -> Verdict:
+    async def submit(self, batch: Any, *, dry_run: bool = False, **options: Any) -> Any:
         verdict = await super().submit(batch, dry_run=dry_run, **options)
         if dry_run and verdict.admitted and self.meddling:
             self.meddling -= 1

@@ -21,7 +21,6 @@ from placet.agents.proposal.plan_parser import Call
 from placet.domains.session import SESSION_CHARS_MAX, Sessions
 from placet.errors import AgentError, ClosedError
 from placet.runtime.api.gateway import AgentGateway
-from placet.schemas.verdict import Verdict
 from tests.agents.till import EMPTY, Till, put, talk, total
 
 pytestmark = pytest.mark.anyio
@@ -237,7 +236,7 @@ class Usurped(Orchestrator):
 
     at = "nothing"
 
-    async def submit(self, batch: Any, *, dry_run: bool = False, **options: Any) -> Verdict:
+    async def submit(self, batch: Any, *, dry_run: bool = False, **options: Any) -> Any:
         if not dry_run and self.at in {intent["kind"] for intent in batch}:
             self.at = "nothing"
             await self.remove_agent("agent")
