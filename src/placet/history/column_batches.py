@@ -5,6 +5,7 @@ from collections.abc import Callable, Set
 import msgspec
 import numpy as np
 
+from placet.kernel.columns.recorded import numbers_in
 from placet.schemas.batch import sequence_form
 from placet.schemas.log.record import Columns
 
@@ -28,7 +29,7 @@ def proposed_again(
         here = np.array([seq_here(seq) for seq in seqs.tolist()], "<i8")
         moved = here[places].tobytes()
     record = msgspec.structs.replace(record, contexts=moved)
-    numbers = np.frombuffer(record.agents, "<u4") if record.agents else np.arange(count)
+    numbers = numbers_in(record, count)
     is_kept = ~np.isin(numbers, _numbers_of(record.population, dropped))
     if is_kept.all():
         return record

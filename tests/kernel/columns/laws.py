@@ -84,7 +84,7 @@ class Pair:
         if r < 0.4:
             return None
         order = self.rng.permutation(self.n)
-        return order if r < 0.6 else order[: int(self.rng.integers(1, self.n + 1))]
+        return order if r < 0.6 else order[: int(self.rng.integers(0, self.n + 1))]
 
     def payload(self, kind: str, who: Any) -> dict[str, Any]:
         return payload_of(self.rng, kind, who, self.n, self.cells, self.position)

@@ -1,10 +1,19 @@
 """A `ColumnBatch` holds the arrays that it was made with."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from placet.kernel import ColumnBatch, KernelConfig
-from tests.kernel.columns.lab import lab_kernel
+from placet.history.column_rows import row_of
+from placet.kernel import ColumnBatch, KernelConfig, RecordList
+from placet.kernel.columns.recorded import RecordedColumns
+from placet.kernel.log.replay import folded
+from placet.kernel.log.snapshot import world_digest
+from placet.kernel.log.verify import Verifier
+from placet.schemas.log.column_records import Columns, rows_of
+from placet.schemas.log.record import decode_record
+from tests.kernel.columns.lab import lab, lab_kernel
 
 
 def test_arrays_of_a_batch_are_the_given_objects():
@@ -16,9 +25,38 @@ def test_arrays_of_a_batch_are_the_given_objects():
 
 
 @pytest.mark.parametrize("none", [[], np.zeros(0, int)])
-def test_batch_of_no_member_is_refused_because_its_record_would_be_of_all(none):
+@pytest.mark.parametrize("uses_arrays", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "payload"), [("Swap", {}), ("Move", {"to": []}), ("Move", {"to": np.zeros((0, 2))})]
+)
+def test_batch_without_rows_leaves_its_record_and_changes_nothing(
+    none: Any, kind: str, payload: dict[str, Any], uses_arrays: bool
+) -> None:
+    log = RecordList()
+    kernel = lab_kernel(3, 4, KernelConfig(), sink=log)
+    kernel.uses_arrays = uses_arrays
+    kernel.register_population("birds", 3, table="lab.agents")
+    before, seq = kernel.digest(), kernel.seq
+    batch = ColumnBatch(kind, "birds", payload, "m:1", agents=none)
+    verdict = kernel.decide_columns(batch)
+    assert (verdict.counts(), len(verdict), list(verdict)) == ({}, 0, [])
+    assert (verdict.seq, kernel.seq, kernel.digest()) == (None, seq, before)
+    assert kernel.decide_columns(batch).replayed
+    record = decode_record(log[-1])
+    assert isinstance(record, Columns)
+    assert (rows_of(record), row_of(record, "birds:0")) == (0, None)
+    columns = RecordedColumns(record, 3)
+    assert (len(columns), columns.counts(), columns.changed_rows()) == (0, {}, {})
+    again = Verifier([lab(3, 4)])
+    for data in log:
+        again.apply(data)
+    for replay in (again, folded(log)):
+        assert world_digest(replay.state, replay.ledger).hex() == kernel.world_digest()
+
+
+def test_batch_without_rows_is_another_request_than_one_of_all_members() -> None:
     kernel = lab_kernel(3, 4, KernelConfig())
     kernel.register_population("birds", 3, table="lab.agents")
-    batch = ColumnBatch("Move", "birds", {"to": np.zeros((0, 2))}, "m:1", agents=none)
-    with pytest.raises(ValueError, match="at least one member of 'birds'"):
-        kernel.decide_columns(batch)
+    kernel.decide_columns(ColumnBatch("Swap", "birds", {}, "m:1", agents=[]))
+    verdict = kernel.decide_columns(ColumnBatch("Swap", "birds", {}, "m:1"))
+    assert verdict.counts() == {"req_id_reused": 3}

@@ -143,7 +143,7 @@ BAD_PARTS: dict[str, tuple[dict[str, Any], str]] = {
     "members that are a mask": ({"agents": [True] * N}, r"got bool; write np.flatnonzero\(mask\)"),
     "members that are floats": ({"agents": [0.0, 1.0, 2.0, 3.0]}, "integers, got float64"),
     "members that are a matrix": ({"agents": [[0, 1, 2, 3]]}, r"an array of shape \(1, 4\)"),
-    "no members": ({"agents": []}, "at least one number, .*; leave out a batch without rows"),
+    "no members": ({"agents": []}, r"an array of shape \(0,\), got \(4,\)"),
     "members that are no array": ({"agents": OnDevice()}, "agents of .* got OnDevice"),
     "context that is a float": ({"context_seq": 1.0}, "context_seq must be a seq.* got float64"),
     "context that is a bool": ({"context_seq": True}, "context_seq must be a seq.* got bool"),

@@ -102,7 +102,9 @@ def test_tables_and_column_batches_are_re_executed(uses_arrays):
     batches = [record for record in records if isinstance(record, Columns)]
     assert again.batches == len(batches) == 2 * len(lab.KINDS) + 2
     assert again.intents == sum(len(each.agents) // 4 or N for each in batches)
-    assert again.hooks == len([r for r in records if isinstance(r, TableMade)]) + 3 + 2 * len(lab.KINDS)
+    assert again.hooks == len([r for r in records if isinstance(r, TableMade)]) + 3 + 2 * len(
+        lab.KINDS
+    )
     assert again.unverified == []
     assert again.batches_seen == folded(LOG).batches_seen
     assert again.groups == folded(LOG).groups

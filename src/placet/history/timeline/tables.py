@@ -178,7 +178,9 @@ class ColumnRows(NamedTuple):
         """Return the rows of a record of a population with so many members."""
         import numpy as np  # noqa: PLC0415  # an extra
 
-        numbers = np.frombuffer(record.agents, "<u4") if record.agents else np.arange(count)
+        from placet.kernel.columns.recorded import numbers_in  # noqa: PLC0415  # needs numpy
+
+        numbers = numbers_in(record, count)
         codes = np.frombuffer(record.codes or bytes(len(numbers)), np.uint8)
         places = np.flatnonzero(codes == 0)
         return cls(numbers, numbers[places], places)

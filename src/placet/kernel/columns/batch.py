@@ -25,7 +25,8 @@ class ColumnBatch:
             numpy, or of any library whose arrays have `__dlpack__` or `__array__`.
         req_id: Identity of the batch among those of its population, such as `walk:17`. The same
             batch sent again is answered by the same verdict.
-        agents: Number of the member of each row, each once; None is all members, in order.
+        agents: Number of the member of each row, each once; None is all members, in order. An
+            empty array is a batch without rows: it leaves its record, and changes nothing.
         context_seq: Seq of the state on which the intents are based: one of all rows, or an array
             of one each. None is the present one.
         submitter: The submitting agent, or the operator.

@@ -91,9 +91,9 @@ def fingerprint_of(
     kind: str, population: str, submitter: str, numbers: Rows64 | None, payload: Mapping[str, Array]
 ) -> int:
     """Return the 64-bit hash of a batch's content, which does not include its contexts."""
-    mixed = mix_word(
-        _state_of(kind, population, submitter), 0 if numbers is None else content_hash(numbers)
-    )
+    # The hash of no bytes is 0, which stands for all members.
+    rows = 0 if numbers is None else content_hash(numbers) if len(numbers) else 1
+    mixed = mix_word(_state_of(kind, population, submitter), rows)
     for name in sorted(payload):
         mixed = mix_word(mixed, content_hash(payload[name]))
     return mixed
@@ -135,11 +135,10 @@ def _numbers_of(batch: ColumnBatch, members: Members) -> tuple[Rows64, bool]:
         return members.all, True
     what = f"agents of the population {members.name!r}"
     given = as_array(what, batch.agents)
-    if given.ndim != 1 or not given.size:
-        raise ValueError(
-            f"{what} must be a list of at least one number, got an array of shape {given.shape}; "
-            "leave out a batch without rows"
-        )
+    if given.ndim != 1:
+        raise ValueError(f"{what} must be a list of numbers, got an array of shape {given.shape}")
+    if not given.size:  # numpy makes floats of an empty list
+        return np.zeros(0, np.int64), False
     if given.dtype.kind not in "iu":
         hint = "; write np.flatnonzero(mask)" if given.dtype.kind == "b" else ""
         raise ValueError(f"{what} must be integers, got {given.dtype}{hint}")
@@ -187,9 +186,16 @@ def _payload_of(batch: ColumnBatch, fields: Mapping[str, Field], count: int) -> 
     if missing:
         raise ValueError(f"the payload of {batch.kind} lacks the field {missing[0]!r}")
     return {
-        name: read_only(fitted(f"{name} of {batch.kind}", fields[name], given[name], count))
+        name: read_only(_column_of(f"{name} of {batch.kind}", fields[name], given[name], count))
         for name in sorted(fields)
     }
+
+
+def _column_of(what: str, field: Field, values: object, count: int) -> Array:
+    """Return the values of a field; a list without items fits a batch without rows."""
+    if not count and isinstance(values, list | tuple) and not values:
+        values = np.zeros((0, *field.sizes), field.dtype)
+    return fitted(what, field, values, count)
 
 
 def _contexts_of(batch: ColumnBatch, seq: int, count: int) -> "int | Rows64":

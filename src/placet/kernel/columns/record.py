@@ -9,7 +9,7 @@ from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.columns.decide import Decided
 from placet.kernel.columns.form import CheckedColumns
 from placet.kernel.ledger.ledger import Ledger
-from placet.schemas.log.column_records import ColumnChange, Columns
+from placet.schemas.log.column_records import ColumnChange, Columns, names_all
 
 if TYPE_CHECKING:
     from placet.kernel.context import GateContext
@@ -117,7 +117,7 @@ def _is_same(column: Array, values: Array) -> bool:
 def batch_of(record: Columns, ledger: Ledger) -> ColumnBatch:
     """Return the column batch of a record, as it was submitted."""
     members = ledger.populations[record.population]
-    agents = np.frombuffer(record.agents, "<u4").astype(np.int64) if record.agents else None
+    agents = None if names_all(record) else np.frombuffer(record.agents, "<u4").astype(np.int64)
     count = members.count if agents is None else len(agents)
     payload = {
         name: np.frombuffer(data, dtype).reshape(count, *shape)

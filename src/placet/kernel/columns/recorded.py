@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from placet.kernel.arrays.row_codes import CONFLICT, OK, ROW_CODES, RowCode
 from placet.kernel.plugin.rows import RowCall, Rows64
-from placet.schemas.log.column_records import Columns
+from placet.schemas.log.column_records import Columns, names_all
 from placet.schemas.refusal import Stage
 
 if TYPE_CHECKING:
@@ -37,11 +37,7 @@ class RecordedColumns:
 
     def __init__(self, record: Columns, members: int) -> None:
         self.record = record
-        self.numbers: Rows64 = (
-            np.frombuffer(record.agents, "<u4").astype(np.int64)
-            if record.agents
-            else np.arange(members)
-        )
+        self.numbers: Rows64 = numbers_in(record, members)
         self.codes: NDArray[np.uint8] | None = (
             np.frombuffer(record.codes, np.uint8) if record.codes else None
         )
@@ -130,6 +126,18 @@ class RecordedColumns:
             # Equal keys, which rules of several fields have, are taken once.
             targets.setdefault(change.table, {})[change.at] = at.astype(np.int64)
         return {table: distinct_rows(list(each.values()))[0] for table, each in targets.items()}
+
+
+def numbers_in(record: Columns, members: int) -> Rows64:
+    """Return the number of the member of each row of a record.
+
+    Args:
+        record: The record.
+        members: Number of members of its population.
+    """
+    if names_all(record):
+        return np.arange(members)
+    return np.frombuffer(record.agents, "<u4").astype(np.int64)
 
 
 def distinct_rows(targets: Sequence[Rows64]) -> tuple[Rows64, list[Rows64]]:

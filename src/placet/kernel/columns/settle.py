@@ -15,7 +15,7 @@ from placet.kernel.ledger.members import Members, Remembered
 from placet.kernel.plugin.rows import RowCall, Rows64
 from placet.kernel.state.table import TableData
 from placet.kernel.state.tree import State
-from placet.schemas.log.column_records import Columns
+from placet.schemas.log.column_records import Columns, names_all
 
 Apply: TypeAlias = Callable[[State, Members, Rows64 | None, Sequence[RowCall], int], None]
 """Writes the changes of the admitted rows at a seq."""
@@ -195,7 +195,7 @@ def fold(state: State, ledger: Ledger, record: Columns) -> None:
     """Apply a record that was read from a log."""
     members = ledger.populations[record.population]
     numbers, admitted = members.all, None
-    if record.agents:
+    if not names_all(record):
         numbers = admitted = np.frombuffer(record.agents, "<u4").astype(np.int64)
     places: Rows64 | None = None
     if record.codes:

@@ -97,7 +97,8 @@ class Columns(RecordHead, array_like=True, frozen=True, tag=32):
         kind: Name of the kind.
         version: Version of the kind.
         population: Name of the population.
-        agents: Numbers of the members, u4, one a row; empty: all members in order.
+        agents: Numbers of the members, u4, one a row; empty: all members in order, or no member,
+            see `names_all`.
         contexts: `context_seq` of all rows, or of each row as i8.
         payload: `[name, dtype, shape, values]` of each field of the payload.
         codes: Code of each row, u1; 0 is admitted; empty: all admitted.
@@ -123,3 +124,11 @@ class Columns(RecordHead, array_like=True, frozen=True, tag=32):
     reasons: list[ColumnReason]
     winners: bytes
     changes: list[ColumnChange]
+
+
+def names_all(record: Columns) -> bool:
+    """Return whether the rows of a column batch are all members of its population, in order.
+
+    A batch without rows has empty `agents` and `codes` too, and admits none, so it takes no seq.
+    """
+    return not record.agents and (bool(record.codes) or record.seq != record.group_seq)

@@ -8,7 +8,7 @@ from math import prod
 from typing import Final
 
 from placet.schemas.codec import Json
-from placet.schemas.log.column_records import Columns, ColumnWrite, TableMade
+from placet.schemas.log.column_records import Columns, ColumnWrite, TableMade, names_all
 from placet.schemas.refusal import RefusalCode as _Code
 
 ROW_CODES_BY_NUMBER: Final = (
@@ -34,6 +34,8 @@ def rows_of(record: Columns) -> int | None:
         return len(record.agents) // _ROW_BYTES
     if record.codes:
         return len(record.codes)
+    if not names_all(record):
+        return 0
     for _, dtype, shape, data in record.payload:
         return len(data) // (int(dtype[_COMPONENT_DIGITS]) * prod(shape))
     return None
