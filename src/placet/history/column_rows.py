@@ -32,13 +32,6 @@ def row_of(record: Columns, agent_id: str) -> int | None:
     return None if at < 0 else at // _NUMBER_BYTES
 
 
-def number_of(record: Columns, row: int) -> int:
-    """Return the number of the member of a row."""
-    if not record.agents:
-        return row
-    return int.from_bytes(record.agents[_NUMBER_BYTES * row :][:_NUMBER_BYTES], "little")
-
-
 def code_of(record: Columns, row: int) -> int:
     """Return the code of a row; 0 is admitted."""
     return record.codes[row] if record.codes else OK

@@ -135,6 +135,8 @@ def _page_of(log: EventLog) -> PlayerPage | None:
         pass
     if timeline.index.start.record:
         return None  # its state begins in a snapshot, which the records do not have
+    if timeline.index.tables()[0]:
+        return None  # the script of the page folds entities, and no columns
     records: list[Json] = []
     work, world = 0, "world"
     for ordinal, data in log.read():

@@ -97,11 +97,12 @@ class PlayedState(msgspec.Struct, array_like=True):
         """Apply one record; a `SingleBlock` is passed as the records of `expanded`.
 
         Raises:
-            StoreError: The record changes fields of an entity that does not exist.
+            StoreError: The record changes fields of an entity that does not exist, or does not fit
+                its tables.
         """
-        if isinstance(record, Columns):
-            self._apply_columns(record)
-            return
+        changes = changed_in(record)
+        if self.tables or isinstance(record, Columns | TableMade):
+            changes = self._apply_to_tables(record, changes)
         if isinstance(record, Registered):
             self.agents[record.agent_id] = PlayedAgent(record.owner, record.permissions)
         elif isinstance(record, AgentChanged):
@@ -109,13 +110,8 @@ class PlayedState(msgspec.Struct, array_like=True):
         elif isinstance(record, ForkAdopted):
             for agent_id in record.dropped:
                 self._change_agent(agent_id, "removed")
-        elif isinstance(record, TableMade):
-            self._make_table(record)
         else:
             self._change_agents(agents_of(record))
-        changes = changed_in(record)
-        if self.tables:
-            changes = self._change_tables(record, changes)
         apply_changes(self.collections, changes)
 
     def digest(self) -> bytes:
@@ -128,22 +124,29 @@ class PlayedState(msgspec.Struct, array_like=True):
         total = sum(shares) + sum(table.digest(name) for name, table in self.tables.items())
         return (total % (1 << 8 * DIGEST_BYTES)).to_bytes(DIGEST_BYTES, "big")
 
+    def _apply_to_tables(
+        self, record: Record, changes: Sequence[EntityChange]
+    ) -> Sequence[EntityChange]:
+        """Apply a record to tables and populations; return its changes of other entities."""
+        try:
+            if isinstance(record, Columns):
+                count = self.populations[record.population].count
+                apply_columns(self.tables, record, count)
+            elif isinstance(record, TableMade):
+                self._make_table(record)
+            return self._change_tables(record, changes)
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            raise StoreError(
+                f"the record of seq {record.seq} does not fit its tables ({error!r:.200}); "
+                "`placet verify` finds the first record that differs",
+                seq=record.seq,
+            ) from error
+
     def _make_table(self, record: TableMade) -> None:
         self.tables[record.table] = PlayedTable.made(record)
         if record.members is not None:
             owner, permissions, *_ = record.members
             self.populations[record.stem] = PlayedPopulation(owner, permissions, record.count)
-
-    def _apply_columns(self, record: Columns) -> None:
-        try:
-            count = self.populations[record.population].count
-            apply_columns(self.tables, record, count)
-        except (IndexError, KeyError, TypeError, ValueError) as error:
-            raise StoreError(
-                f"the column batch of seq {record.seq} does not fit its tables ({error!r:.200}); "
-                "`placet verify` finds the first record that differs",
-                seq=record.seq,
-            ) from error
 
     def _change_tables(
         self, record: Record, changes: Sequence[EntityChange]

@@ -197,7 +197,7 @@ class ColumnRows(NamedTuple):
 
         if not change.column:
             return np.frombuffer(change.data, change.dtype).reshape(len(self.places), -1)
-        dtype, data = next((d, v) for name, d, _, v in record.payload if name == change.column)
+        dtype, data = {name: (d, v) for name, d, _, v in record.payload}[change.column]
         return np.frombuffer(data, dtype).reshape(len(self.numbers), -1)[self.places]
 
 

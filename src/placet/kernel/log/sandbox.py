@@ -153,7 +153,7 @@ class Sandbox:
             The verdict; no record is made if the population remembers the request.
 
         Raises:
-            ValueError: The batch does not have the form that its kind has now.
+            ValueError: The batch has another form than its kind requires.
         """
         from placet.kernel.columns import group  # noqa: PLC0415  # numpy is an extra
         from placet.kernel.columns.form import checked  # noqa: PLC0415

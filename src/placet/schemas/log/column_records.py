@@ -36,7 +36,7 @@ class ColumnWrite(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class ColumnChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What the admitted rows of a column batch changed in one field of a table.
+    """A change of one field of a table by the admitted rows of a column batch.
 
     Attributes:
         table: Name of the table.
