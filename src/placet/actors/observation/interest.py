@@ -7,16 +7,20 @@ anything, so every change makes all observers compare everything.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from placet.actors.observation.replica import Fields, ReadReplica, ReplicaEntity
 from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import State
+from placet.kernel.visibility.policy import candidate_rows
 from placet.kernel.visibility.protocols import InterestIndex, VisibilityPolicy
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.view import Change
+
+if TYPE_CHECKING:
+    from placet.kernel.visibility.table_cells import CellsOfTables, Rows
 
 AgentIds = Collection[str]
 
@@ -92,6 +96,23 @@ class InterestManager:
         """Return whether `candidates_in` may name fewer entities than all of a collection."""
         index = None if self._is_unindexed else self._indexes_for(collection)[0]
         return index is not None and index.sight.is_indexed
+
+    def rows_in(
+        self, table: str, agent_id: str, state: State, cells: "CellsOfTables"
+    ) -> "Rows | None":
+        """Return a superset of the rows of a table that an agent may see; None are all."""
+        index = None if self._is_unindexed else self._indexes_for(table)[0]
+        if index is None:
+            return None
+        return candidate_rows(index.sight, state, agent_id, table, cells)
+
+    def is_narrowed_for(self, collection: str, agent_id: str, state: State) -> bool:
+        """Return whether the index of a narrowed collection has the agent's own entity.
+
+        The rows of tables are in no index, so the candidates for a member are not known there.
+        """
+        index = self._indexes_for(collection)[0]
+        return index is not None and not index.is_member(state, agent_id)
 
     def candidates_in(
         self, collection: str, agent_id: str, state: State, ahead: Sequence[Ref] = ()
@@ -204,6 +225,11 @@ class _DomainIndex:
         self.interest: InterestIndex = sight.new_index()
         self.inputs: dict[str, tuple[Json, ...]] = {}
         self._fields = sorted(sight.depends_on or ())
+
+    def is_member(self, state: State, agent_id: str) -> bool:
+        """Return whether the agent's own entity is a row of a table."""
+        table = state.tables.get(self.sight.agent_collection)
+        return table is not None and table.number_of(agent_id) >= 0
 
     def inputs_of(self, state: State, agent_id: str) -> tuple[Json, ...]:
         """Return the field values of an agent that its visibility depends on."""

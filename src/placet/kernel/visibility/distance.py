@@ -7,7 +7,7 @@ costs O(entities in these cells, before and after), independent of the number of
 from collections.abc import Iterable, Mapping, Sequence, Set
 from math import dist, floor
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.index import NO_AGENTS, Buckets, named
@@ -16,9 +16,13 @@ from placet.kernel.visibility.protocols import InterestIndex
 from placet.schemas.identity import Ref
 from placet.schemas.keywords import explain_keywords
 
+if TYPE_CHECKING:
+    from placet.kernel.visibility.table_cells import CellsOfTables, Rows
+
 Place: TypeAlias = Sequence[float]
 """One to three finite coordinates."""
 _Point: TypeAlias = tuple[float, float, float]
+_ORIGIN: Final = (0.0, 0.0, 0.0)
 _EMPTY: Final[Mapping[Ref, _Point]] = MappingProxyType({})
 
 _SLACK: Final = 1 + 1e-9
@@ -92,6 +96,24 @@ class WithinDistance(Visibility):
 
     def _places(self, state: State, agent_id: str, ref: Ref) -> tuple[Place | None, Place | None]:
         return self.place(state, Ref(self.agent_collection, agent_id)), self.place(state, ref)
+
+    def candidate_rows(
+        self, state: State, agent_id: str, table: str, cells: "CellsOfTables"
+    ) -> "Rows | None":
+        """Return the rows within the reach; None where the rows have no positions."""
+        rows = state.tables[table]
+        field = rows.fields.get(self._field)
+        if field is None or type(self).place is not WithinDistance.place:
+            return None
+        if len(field.sizes) != 1 or field.sizes[0] > len(_ORIGIN):
+            return None
+        here = self.place(state, Ref(self.agent_collection, agent_id))
+        if here is None:
+            return cells.rows(())
+        reach = self.reach * _CELL_SLACK
+        x, y, z = _point(here)
+        low, high = (x - reach, y - reach, z - reach), (x + reach, y + reach, z + reach)
+        return cells.of(rows, self._field, reach).in_box(low, high)
 
     def new_index(self) -> InterestIndex:
         """Return an empty interest index: a grid of cells."""

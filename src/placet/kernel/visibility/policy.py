@@ -6,11 +6,14 @@ these.
 """
 
 from collections.abc import Collection, Iterable, Sequence, Set
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.protocols import InterestIndex, VisibilityPolicy
 from placet.schemas.identity import Ref
+
+if TYPE_CHECKING:
+    from placet.kernel.visibility.table_cells import CellsOfTables, Rows
 
 T = TypeVar("T")
 
@@ -63,6 +66,22 @@ class Visibility:
         """Return no entities: no entity's visibility depends on another. Subclasses may differ."""
         return ()
 
+    def candidate_rows(
+        self, state: State, agent_id: str, table: str, cells: "CellsOfTables"
+    ) -> "Rows | None":
+        """Return None: an agent may see any row of a table. A subclass may name fewer.
+
+        Args:
+            state: The state.
+            agent_id: The agent.
+            table: Name of the table.
+            cells: Positions of the tables' rows.
+
+        Returns:
+            Numbers of the rows that the agent may see, and perhaps others; None are all.
+        """
+        return None
+
     def new_index(self) -> InterestIndex:
         """Return an `Unbounded`, an index that narrows nothing."""
         return Unbounded()
@@ -97,6 +116,17 @@ def is_shown_to_all(policy: VisibilityPolicy, state: State, ref: Ref) -> bool:
     if hides is not None and ref.collection not in hides:
         return True
     return tells is not None and bool(tells(state, ref))
+
+
+def candidate_rows(
+    policy: VisibilityPolicy, state: State, agent_id: str, table: str, cells: "CellsOfTables"
+) -> "Rows | None":
+    """Return the rows of a table that a policy may show to an agent; None are all."""
+    hides, narrow = hides_of(policy), getattr(policy, "candidate_rows", None)
+    if narrow is None or (hides is not None and table not in hides):
+        return None
+    rows: Rows | None = narrow(state, agent_id, table, cells)
+    return rows
 
 
 def position_field_of(policy: VisibilityPolicy) -> str | None:
@@ -174,6 +204,13 @@ class AllOf(_Composed):
         """Return whether every part shows the entity to every agent."""
         return all(is_shown_to_all(part, state, ref) for part in self.parts)
 
+    def candidate_rows(
+        self, state: State, agent_id: str, table: str, cells: "CellsOfTables"
+    ) -> "Rows | None":
+        """Return the smallest result of the parts."""
+        results = [candidate_rows(part, state, agent_id, table, cells) for part in self.parts]
+        return min((rows for rows in results if rows is not None), key=len, default=None)
+
     def new_index(self) -> InterestIndex:
         """Return an index that uses the smallest result of its parts."""
         return _IntersectionIndex([part.new_index() for part in self.parts])
@@ -203,6 +240,18 @@ class AnyOf(_Composed):
                 more = part.hidden_fields(state, agent_id, ref)
                 hidden = more if hidden is None else frozenset(hidden).intersection(more)
         return NONE_HIDDEN if hidden is None else hidden
+
+    def candidate_rows(
+        self, state: State, agent_id: str, table: str, cells: "CellsOfTables"
+    ) -> "Rows | None":
+        """Return the rows in the result of any part."""
+        together: dict[int, None] = {}
+        for part in self.parts:
+            rows = candidate_rows(part, state, agent_id, table, cells)
+            if rows is None:
+                return None
+            together.update(dict.fromkeys(rows.tolist()))
+        return cells.rows(sorted(together))
 
     def new_index(self) -> InterestIndex:
         """Return an index that unites the results of its parts."""
