@@ -241,7 +241,7 @@ class ObserverHub:
         visible, sender = self._open_visible(), intent["agent_id"]
         domain = self._registry.domain_of[intent["kind"]]
         event = DeliveredEvent(seq, sender, intent["kind"], intent["payload"])
-        listeners = visible.interest.listeners(sender)
+        listeners = visible.interest.listeners(visible.published.state, sender)
         try:
             for agent_id in self._observers if listeners is None else listeners:
                 observers = self._observers.get(agent_id)

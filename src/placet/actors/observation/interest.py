@@ -38,6 +38,9 @@ class InterestManager:
     Args:
         registry: The world's domains.
         is_indexed: Keep indexes; without them every change affects every observer.
+
+    Attributes:
+        cells: Positions of the rows of tables since the last change of one.
     """
 
     def __init__(self, registry: Registry, *, is_indexed: bool = True) -> None:
@@ -46,6 +49,7 @@ class InterestManager:
         }
         self._names = frozenset(domain.name for domain in registry.domains)
         self._indexes_of: dict[str, tuple[_DomainIndex | None, ...]] = {}
+        self.cells: CellsOfTables | None = None
         self._is_unindexed = not is_indexed or any(
             _overrides_visibility(domain)
             or (domain.sight is not None and domain.sight.depends_on is None)
@@ -64,11 +68,14 @@ class InterestManager:
         """Start tracking the fields on which an observing agent's visibility depends."""
         for index in self._indexes.values():
             index.inputs[agent_id] = index.inputs_of(state, agent_id)
+            if index.is_member(state, agent_id):
+                index.members[agent_id] = None
 
     def remove_observer(self, agent_id: str) -> None:
         """Stop tracking an agent that no longer observes."""
         for index in self._indexes.values():
             index.inputs.pop(agent_id, None)
+            index.members.pop(agent_id, None)
 
     def affected(self, state: State, changed: Sequence[Ref]) -> Iterator[Affected]:
         """Yield the observers that a change affects, and update the indexes.
@@ -80,11 +87,31 @@ class InterestManager:
         if self._is_unindexed:
             yield Affected(None, None)
             return
+        if state.tables:
+            tables = [
+                ref for ref in changed if ref.entity is None and ref.collection in state.tables
+            ]
+            changed = [ref for ref in changed if ref not in tables]
+            yield from self._affected_by_tables(tables)
         for index, refs in self._by_index(changed).items():
             if index is None:
                 yield Affected(None, refs)
             else:
                 yield from index.affected(state, refs)
+
+    def _affected_by_tables(self, tables: Sequence[Ref]) -> Iterator[Affected]:
+        """Yield every observer for the changed tables, whose rows are in no index.
+
+        A member whose own row may have changed compares everything: it may be elsewhere now.
+        """
+        if not tables:
+            return
+        self.cells = None
+        yield Affected(None, tables)
+        changed = {ref.collection for ref in tables}
+        for index in self._indexes.values():
+            if index.sight.agent_collection in changed and index.members:
+                yield Affected(index.members, None)
 
     def update(self, state: State, changed: Iterable[Ref]) -> None:
         """Update the indexes for changed entities, without asking whom the change affects."""
@@ -138,21 +165,36 @@ class InterestManager:
 
     def candidates_for(self, agent_id: str, published: ReadReplica) -> Iterator[Ref]:
         """Yield every entity that an agent might see: a superset of the visible entities."""
+        state = published.state
         near = (
             {}
             if self._is_unindexed
             else {
                 name: refs
                 for name, index in self._indexes.items()
-                if (refs := index.interest.candidates_for(agent_id)) is not None
+                if not index.is_member(state, agent_id)
+                and (refs := index.interest.candidates_for(agent_id)) is not None
             }
         )
         for refs in near.values():
             yield from sorted(refs)
-        for name, rows in published.state.collections.items():
-            if name.partition(".")[0] not in near:
+        for name, rows in state.collections.items():
+            if rows.is_table:
+                yield from self.row_candidates(name, agent_id, state)
+            elif name.partition(".")[0] not in near:
                 for entity in rows.entities:
                     yield Ref(name, entity)
+
+    def row_candidates(self, table: str, agent_id: str, state: State) -> Iterator[Ref]:
+        """Yield the rows of a table that an agent might see: a superset of the visible rows."""
+        rows = state.tables[table]
+        if self.cells is None:
+            from placet.kernel.visibility.table_cells import CellsOfTables  # noqa: PLC0415  # numpy
+
+            self.cells = CellsOfTables()
+        numbers = self.rows_in(table, agent_id, state, self.cells)
+        for row in range(rows.count) if numbers is None else numbers.tolist():
+            yield Ref(table, f"{rows.stem}:{row}")
 
     def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
         """Return the relevance of an entity for an agent, 0 to 1; 1 where no policy computes it."""
@@ -174,11 +216,15 @@ class InterestManager:
         collection = next(collections, None)
         return None if collection is None else Ref(collection, agent_id)
 
-    def listeners(self, agent_id: str) -> AgentIds | None:
+    def listeners(self, state: State, agent_id: str) -> AgentIds | None:
         """Return the agents that may receive an agent's events: all agents that may see its entity.
 
         A superset; None means every agent.
         """
+        if state.tables and any(
+            index.members or index.is_member(state, agent_id) for index in self._indexes.values()
+        ):
+            return None  # an own entity that is a row is in no index
         entity = None if self._is_unindexed else self.own_entity(agent_id)
         if entity is None:
             return None
@@ -224,6 +270,7 @@ class _DomainIndex:
         self.sight = sight
         self.interest: InterestIndex = sight.new_index()
         self.inputs: dict[str, tuple[Json, ...]] = {}
+        self.members: dict[str, None] = {}  # observers whose own entity is a row of a table
         self._fields = sorted(sight.depends_on or ())
 
     def is_member(self, state: State, agent_id: str) -> bool:
@@ -253,6 +300,8 @@ class _DomainIndex:
         self.interest.update(state, refs)
         yield from self._audiences(refs)
         for agent_id, is_move_only in observers.items():
+            if state.tables:  # what it sees of them has changed, and they are in no index
+                yield Affected((agent_id,), [Ref(table, None) for table in state.tables])
             then, now = before[agent_id], candidates(agent_id)
             if then is None or now is None:
                 yield Affected((agent_id,), None)
@@ -279,6 +328,8 @@ class _DomainIndex:
     def _audiences(self, refs: Iterable[Ref]) -> Iterator[Affected]:
         for ref in refs:
             yield Affected(self.interest.observers_of(ref), (ref,))
+            if self.members:
+                yield Affected(self.members, (ref,))
 
 
 def _overrides_visibility(domain: Domain) -> bool:
@@ -320,6 +371,30 @@ class VisibleState:
     def candidates_for(self, agent_id: str) -> Iterable[Ref]:
         """Return every entity that an agent might see: a superset of the visible entities."""
         return self.interest.candidates_for(agent_id, self.published)
+
+    def is_table(self, ref: Ref) -> bool:
+        """Return whether a mark is of a table, whose rows may have changed."""
+        return ref.entity is None and ref.collection in self.published.state.tables
+
+    def rows_to_compare(
+        self, table: str, agent_id: str, after_seq: int, known: Iterable[Ref]
+    ) -> Iterator[Ref]:
+        """Yield the rows of a table that an agent may see otherwise than at a seq.
+
+        Args:
+            table: Name of the table.
+            agent_id: The agent.
+            after_seq: The seq.
+            known: The entities that the agent was shown last.
+        """
+        state = self.published.state
+        if self._registry.hiding(table):  # a row comes into sight, or out, with the agent's place
+            yield from (ref for ref in known if ref.collection == table)
+            yield from self.interest.row_candidates(table, agent_id, state)
+            return
+        rows = state.tables[table]
+        for row in (rows.seqs > after_seq).nonzero()[0].tolist():
+            yield Ref(table, f"{rows.stem}:{row}")
 
     def relevance(self, agent_id: str, ref: Ref) -> float:
         """Return the relevance of an entity for an agent: 1 at its place, 0 infinitely far."""

@@ -329,7 +329,19 @@ class Observer:
         dirty_set = self.dirty_set
         if dirty_set.is_lost or dirty_set.is_all_marked:
             return {**self._known, **dict.fromkeys(self._visible.candidates_for(self.agent_id))}
-        return dirty_set.marks
+        visible = self._visible
+        tables = [ref for ref in dirty_set.marks if ref.entity is None and visible.is_table(ref)]
+        return self._with_rows(tables) if tables else dirty_set.marks
+
+    def _with_rows(self, tables: list[Ref]) -> Iterable[Ref]:
+        """Return the marked entities, and of marked tables the rows that may differ."""
+        marks = self.dirty_set.marks
+        refs = {ref: None for ref in marks if ref not in tables}
+        for table in tables:
+            name = table.collection
+            rows = self._visible.rows_to_compare(name, self.agent_id, marks[table], self._known)
+            refs.update(dict.fromkeys(rows))
+        return refs
 
     def _diff(self, refs: Iterable[Ref]) -> dict[Ref, tuple[Fields | None, Change | None]]:
         """Return, for each entity that differs, the fields visible now and the change to send.

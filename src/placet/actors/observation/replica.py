@@ -3,17 +3,27 @@
 It is made when the first observer of a world is opened, and then applies each durable record, so it
 costs O(changes in the records). Field mappings are replaced, never modified: an observation
 stays as it was, and observers that know the same version of an entity share it and its delta.
+
+A table is copied as arrays. An entity of it is made for an observer that compares it, and a change
+of rows is a change of `Ref(table, None)`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from placet.kernel.kernel import Kernel
+from placet.kernel.ledger.ledger import GateSettings, Ledger
+from placet.kernel.log.replay import fold_changes
 from placet.kernel.state.collection import Entity, Stamp
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, freeze, joined
+from placet.schemas.config import KernelConfig
 from placet.schemas.identity import Ref
-from placet.schemas.log.record import Changes, EntityChange, Record
+from placet.schemas.log.record import Changes, Columns, EntityChange, Record, TableMade
 from placet.schemas.view import Change
+
+if TYPE_CHECKING:
+    from placet.schemas.log.column_records import ColumnWrite
 
 Fields = Mapping[str, Json]
 
@@ -89,7 +99,7 @@ class ReadReplica:
         record: Ordinal of the first record not yet applied.
     """
 
-    __slots__ = ("now_ns", "record", "seq", "state")
+    __slots__ = ("_ledger", "now_ns", "record", "seq", "state")
 
     def __init__(self, kernel: Kernel) -> None:
         """Copy the state of a kernel. O(state).
@@ -100,7 +110,12 @@ class ReadReplica:
         self.now_ns = kernel.ledger.now_ns
         self.state = state = State(kernel.tree.tombstones_max)
         state.tracked_from = kernel.tree.tracked_from
+        self._ledger: Ledger | None = None
+        if kernel.tree.tables:
+            self._copy_tables(kernel)
         for name, rows in kernel.tree.collections.items():
+            if rows.is_table:
+                continue
             copy = state.collection(name)
             copy.seq, copy.by, copy.foreign_seq = rows.seq, rows.by, rows.foreign_seq
             copy.entities = {
@@ -112,21 +127,49 @@ class ReadReplica:
                 for key, stamp in rows.tombstones.items()
             }
 
+    def _copy_tables(self, kernel: Kernel) -> None:
+        """Copy the tables and the sizes of the populations. O(rows), as arrays."""
+        from placet.kernel.commit.table_made import load_members  # noqa: PLC0415  # numpy is an extra
+        from placet.kernel.state.table import TableData  # noqa: PLC0415  # as above
+
+        ledger = self._open_ledger()
+        ledger.now_ns = self.now_ns
+        load_members(
+            ledger, [each.dump(self.now_ns) for each in kernel.ledger.populations.values()]
+        )
+        for each in ledger.populations.values():
+            self.state.authors.add(each.name, each.count)
+        for table in kernel.tree.tables.values():
+            self.state.add_table(TableData.load(self.state.authors, *table.dump()))
+
+    def _open_ledger(self) -> Ledger:
+        if self._ledger is None:
+            self._ledger = Ledger(GateSettings.of(KernelConfig()))
+        return self._ledger
+
     def row(self, ref: Ref) -> ReplicaEntity | None:
-        """Return an entity; None if it does not exist."""
+        """Return an entity; None if it does not exist. One of a table is made now."""
+        table = self.state.tables.get(ref.collection)
+        if table is not None:
+            own = None if ref.entity is None else table.entities.get(ref.entity)
+            if own is None:
+                return None
+            return ReplicaEntity(f"{ref.collection}/{ref.entity}", dict(own.fields), own)
         rows = self.state.collections.get(ref.collection)
         row = None if rows is None or ref.entity is None else rows.entities.get(ref.entity)
         assert row is None or isinstance(row, ReplicaEntity), "a replica holds only ReplicaEntity"
         return row
 
     def refs(self) -> Iterator[Ref]:
-        """Yield the ref of every entity of the replica, collection by collection."""
+        """Yield the ref of every entity of the replica but rows, collection by collection."""
         for name, rows in self.state.collections.items():
-            for entity in rows.entities:
+            for entity in () if rows.is_table else rows.entities:
                 yield Ref(name, entity)
 
     def fold(self, records: Sequence[Record]) -> Sequence[Ref]:
         """Apply a durable record to the copy; return the refs of the entities that it changed.
+
+        Of a table whose rows changed it is `Ref(table, None)`.
 
         Args:
             records: The record, or those of the batches that it holds (`expanded`).
@@ -136,10 +179,31 @@ class ReadReplica:
         for record in records:
             self.seq = record.seq
             self.now_ns = max(self.now_ns, record.now_ns)
-            changes: Changes | None = getattr(record, "changes", None)
-            if changes is not None:
+            refs += self._fold_arrays(record)
+            changes: object = getattr(record, "changes", None)
+            if isinstance(changes, Changes):
                 refs += self._fold_changes(changes)
         return refs
+
+    def _fold_arrays(self, record: Record) -> list[Ref]:
+        """Apply what a record changes in whole columns: a new table, a column batch, by hooks."""
+        written: Sequence[ColumnWrite] = getattr(record, "written", ())
+        if not written and not isinstance(record, TableMade | Columns):
+            return []
+        from placet.kernel.columns.settle import fold  # noqa: PLC0415  # numpy is an extra
+        from placet.kernel.commit.table_made import add_members, make_table  # noqa: PLC0415
+        from placet.kernel.state.draft_columns import fold_written  # noqa: PLC0415
+
+        changed = dict.fromkeys(write.table for write in written)
+        if isinstance(record, TableMade):
+            make_table(self.state, record)
+            add_members(self._open_ledger(), record)
+            changed[record.table] = None
+        elif isinstance(record, Columns):
+            fold(self.state, self._open_ledger(), record)
+            changed = dict.fromkeys(change.table for change in record.changes)
+        fold_written(self.state, written, record.seq)
+        return [Ref(table, None) for table in changed]
 
     def _fold_changes(self, changes: Changes) -> list[Ref]:
         for change in changes.collections:
@@ -152,6 +216,9 @@ class ReadReplica:
 
     def _fold_entity(self, change: EntityChange) -> Ref:
         ref = Ref(change.collection, change.entity)
+        if change.collection in self.state.tables:
+            fold_changes(self.state, Changes([change]))
+            return Ref(change.collection, None)
         rows = self.state.collection(change.collection)
         if change.fields is None:
             rows.entities.pop(change.entity, None)

@@ -88,17 +88,20 @@ class TableCells:
         if order is None:
             return None
         firsts, lasts = self._cells_of(low), self._cells_of(high)
+        ranges = [
+            range(max(first, 0), min(last, span - 1) + 1)
+            for first, last, span in zip(firsts, lasts, self._spans, strict=True)
+        ]
+        if not all(ranges):
+            return order[:0]
+        *before, last_axis = zip(ranges, self._spans, strict=True)
         starts = [0]
-        for axis, span in enumerate(self._spans):
-            least, most = max(firsts[axis], 0), min(lasts[axis], span - 1)
-            if least > most:
-                return order[:0]
-            if axis == len(self._spans) - 1:
-                bounds = [(start * span + least, start * span + most) for start in starts]
-                break
-            starts = [start * span + at for start in starts for at in range(least, most + 1)]
+        for cells, span in before:
+            starts = [start * span + at for start in starts for at in cells]
             if len(starts) > _COLUMNS_MAX:
                 return None
+        cells, span = last_axis
+        bounds = [(start * span + cells[0], start * span + cells[-1]) for start in starts]
         begins = np.searchsorted(self._keys, [begin for begin, _ in bounds], "left")
         ends = np.searchsorted(self._keys, [end for _, end in bounds], "right")
         pairs = zip(begins.tolist(), ends.tolist(), strict=True)
@@ -132,10 +135,6 @@ class CellsOfTables:
     def rows(self, numbers: Sequence[int]) -> Rows:
         """Return numbers of rows as an array."""
         return np.array(numbers, np.int64)
-
-    def clear(self) -> None:
-        """Forget the sorts, of columns that may have been written in place."""
-        self._kept.clear()
 
 
 def names_of(table: "TableData", rows: Rows) -> list[str]:
