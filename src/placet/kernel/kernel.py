@@ -350,6 +350,11 @@ class Kernel:
                     checked = self._structure.check(whole, submitter, batch_id)
         if isinstance(checked, CheckedBatch):
             return checked
+        if isinstance(batch, ColumnBatch):
+            raise ValueError(
+                f"{batch!r} is decided by decide_columns or step, in a world whose domain has a "
+                "table of agents; nothing was decided"
+            )
         listed = tuple(checked[: self.config.limits.refusals_listed_max])
         verdict = Verdict(batch_id, False, None, self.ledger.seq, self.sim_time, listed)
         verdict.dry_run = type(batch) is dict and batch.get("dry_run") is True

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, assert_type
 import numpy as np
 import pytest
 
-from placet.kernel import ColumnBatch, Field, Kernel, KernelConfig, Kind, RecordList
+from placet.kernel import ColumnBatch, Domain, Field, Kernel, KernelConfig, Kind, RecordList
 from placet.kernel.columns.verdict import ColumnVerdict
 from placet.kernel.plugin.rows import Rows
 from placet.schemas.limits import Limits
@@ -303,3 +303,34 @@ def test_a_rule_cannot_write_the_arrays_that_it_reads() -> None:
         kernel.decide_columns(ColumnBatch("Look", "birds", {"x": x}, "a:0", agents))
         assert x.flags.writeable, "the caller's own array is as it was"
     assert seen == [False] * 8
+
+
+class Plain(Domain):
+    """A domain without a table."""
+
+    name, version = "plain", "1"
+    kinds = (Kind("Do", dict[str, int], lambda draft, intent: None),)
+
+
+def test_a_column_batch_that_comes_as_an_ordinary_one_names_the_method() -> None:
+    batch = ColumnBatch("Roll", "birds", {"x": [1] * N}, "a:0")
+    message = "<ColumnBatch 'a:0' of Roll by birds> is decided by decide_columns or step, in a worl"
+    kernel, _ = world()
+    plain = Kernel(Plain())
+    calls: list[Callable[[], object]] = [
+        lambda: kernel.decide(batch),
+        lambda: plain.decide(batch),
+        lambda: plain.step(1.0, [batch]),
+        lambda: plain.decide_group([batch, batch]),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(ValueError, match=r"no kind 'Roll'; .* there are none"):
+        plain.decide_columns(batch)
+
+
+def test_a_column_batch_shows_its_names_without_its_arrays() -> None:
+    kernel, _ = world()
+    batch = ColumnBatch("Roll", kernel.population("birds"), {"x": np.ones(N)}, "a:0")
+    assert repr(batch) == "<ColumnBatch 'a:0' of Roll by birds>"

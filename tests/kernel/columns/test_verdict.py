@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from placet.kernel import ColumnBatch, Domain, Field, Kernel, KernelConfig, Kind, RecordList, Table
+from placet.kernel.visibility.policy import Visibility
 from placet.schemas.refusal import STAGE_OF
 from tests.kernel.columns.lab import lab_kernel
 
@@ -182,7 +183,7 @@ def test_a_retry_at_the_named_second_is_never_too_early() -> None:
         if verdict.retry_after is not None:
             now = kernel.sim_time + float(verdict.retry_after[0])
             assert kernel.decide_columns(roll(f"b:{number}"), now).admitted.all()
-        now = kernel.sim_time + 1e6 / 7
+        now = kernel.sim_time + 1e8 / 7
 
 
 def test_the_quota_of_the_world_refuses_all_rows_that_reach_it() -> None:
@@ -273,3 +274,33 @@ def test_a_change_is_shown_to_an_agent_that_may_see_it(is_open: bool) -> None:
     verdict = kernel.decide_columns(ColumnBatch("Take", "people", {"what": [1, 1, 1]}, "a:0"))
     loser = int(np.flatnonzero(verdict.winners >= 0)[0])
     assert bool(verdict[loser].refusals[0].changed) == is_open
+
+
+class OwnAlone(Visibility):
+    """Shows each agent its own entity alone."""
+
+    agent_collection = "den.people"
+    hides = frozenset({"den.people"})
+
+    def may_see(self, state: Any, agent_id: str, ref: Any) -> bool:
+        return bool(ref.entity == agent_id)
+
+
+class HiddenDen(Den):
+    """People who do not know of each other."""
+
+    sight = OwnAlone()
+
+    def __init__(self) -> None:
+        super().__init__(is_open=False)
+
+
+def test_a_winner_is_named_only_where_the_agent_may_know_of_it() -> None:
+    kernel = Kernel(HiddenDen())
+    kernel.register_population("people", 3, table="den.people")
+    verdict = kernel.decide_columns(ColumnBatch("Take", "people", {"what": [1, 1, 1]}, "a:0"))
+    loser = int(np.flatnonzero(verdict.winners >= 0)[0])
+    refusal = verdict[loser].refusals[0]
+    assert "winner" not in refusal.details
+    assert refusal.message.endswith("at the same moment; look again and choose another")
+    assert refusal.changed == ()

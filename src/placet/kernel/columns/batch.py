@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Union
 
 from placet.schemas.identity import OPERATOR
 from placet.schemas.keywords import explain_array_keywords
+from placet.schemas.printable import printable
 
 if TYPE_CHECKING:
     from placet.kernel.columns.population import PopulationHandle
 
 
 @explain_array_keywords
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ColumnBatch:
     """Intents of many members of a population, one each, decided as one batch at one moment.
 
@@ -39,3 +40,8 @@ class ColumnBatch:
     agents: Sequence[int] | object | None = None
     context_seq: int | object | None = None
     submitter: str = OPERATOR
+
+    def __repr__(self) -> str:
+        # Without its arrays, which may have 10**6 rows.
+        name = getattr(self.population, "name", self.population)
+        return printable(f"<ColumnBatch {self.req_id!r} of {self.kind} by {name}>")

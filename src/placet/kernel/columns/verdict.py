@@ -133,8 +133,9 @@ class ColumnVerdict:
         if code in ROW_CODES:
             message = message_of(asked, code, row, retry_after)
         details = details_of(asked, code, row, winner)
-        if "winner" in details:
-            message += f" by {details['winner']!r}; look again and choose another"
+        if code == CONFLICT:
+            by = f" by {details['winner']!r}" if "winner" in details else ""
+            message += f"{by}; look again and choose another"
         changed = changed_of(asked, code, row, winner)
         return Refusal(
             name, message, stage, row, self.req_id, "", retry_after, (), changed, details
