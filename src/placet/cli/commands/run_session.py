@@ -300,4 +300,5 @@ def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[L
     agent_id = next((member.agent_id for member in report.scenario.members()), None)
     if agent_id is not None and report.scenario.domain == "world":
         yield f"    placet replay {name} --path world.agents/{agent_id}"
-    yield f"    placet verify {name}"
+    domain = report.scenario.domain
+    yield f"    placet verify {name}" + (f" --domain {domain}" if ":" in domain else "")
