@@ -49,8 +49,7 @@ def order(seed: int) -> list[float]:
 def share(seed: int) -> list[float]:
     def read(kernel: Kernel) -> tuple[Any, ...]:
         people = kernel.population("people")
-        who = kernel.tree.tables[segregation.CELLS].columns["who"]
-        return people["cell"].copy(), people["group"], who.copy(), 20
+        return people["cell"].copy(), people["group"], 20
 
     return [segregation.like_share(*measured("segregation", seed, read, 100)[-1])]
 

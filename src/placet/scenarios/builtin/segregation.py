@@ -64,7 +64,7 @@ def move(view: PopulationView) -> dict[str, Any]:
     Option: `homophily` is the least share of like neighbors with which a person is content.
     """
     who = view.table(CELLS)["who"]
-    like, others = neighbors_of(view["cell"], view["group"], who, view.settings["side"])
+    like, others = neighbors_of(view["cell"], view["group"], view.settings["side"])
     is_moving = like < view.options.get("homophily", 0.4) * np.maximum(like + others, 1)
     free = np.flatnonzero(who < 0)
     if not (len(free) and is_moving.any()):
@@ -73,19 +73,17 @@ def move(view: PopulationView) -> dict[str, Any]:
     return {"Settle": view.only(is_moving, cell=chosen[is_moving])}
 
 
-def neighbors_of(cell: Array, group: Array, who: Array, side: int) -> tuple[Array, Array]:
+def neighbors_of(cell: Array, group: Array, side: int) -> tuple[Array, Array]:
     """Return the number of like and of other people in the eight cells around each person."""
-    grid = np.full((side + 2, side + 2), -1)
-    grid[1:-1, 1:-1] = np.where(who >= 0, group[who], -1).reshape(side, side)
-    row, column = cell // side + 1, cell % side + 1
-    around = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j]
-    there = np.stack([grid[row + i, column + j] for i, j in around])
-    like = (there == group).sum(axis=0)
-    return like, (there >= 0).sum(axis=0) - like
+    grid = np.zeros((2, side + 2, side + 2), np.int8)  # a plane for each group, with an empty edge
+    grid[group, cell // side + 1, cell % side + 1] = 1
+    around = [grid[:, i : side + i, j : side + j] for i in range(3) for j in range(3)]
+    count = np.sum(around, axis=0).reshape(2, -1)
+    return count[group, cell] - 1, count[1 - group, cell]
 
 
-def like_share(cell: Array, group: Array, who: Array, side: int) -> float:
+def like_share(cell: Array, group: Array, side: int) -> float:
     """Return the mean share of like people among the neighbors of those who have neighbors."""
-    like, others = neighbors_of(cell, group, who, side)
+    like, others = neighbors_of(cell, group, side)
     has_some = like + others > 0
     return float((like[has_some] / (like + others)[has_some]).mean())

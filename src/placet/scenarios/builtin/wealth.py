@@ -73,16 +73,14 @@ def walk_and_give(view: PopulationView) -> dict[str, Any]:
 
 
 def step(cell: Array, unit: Array, side: int) -> Array:
-    """Return for each cell one of the adjacent cells: the draw `unit` chooses among those there."""
-    around = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j]
+    """Return for each cell one of the adjacent cells that there are, by the draw `unit`."""
     row, column = cell // side, cell % side
-    rows = np.stack([row + i for i, _ in around], axis=1)
-    columns = np.stack([column + j for _, j in around], axis=1)
-    is_there = (rows >= 0) & (rows < side) & (columns >= 0) & (columns < side)
-    wanted = np.floor(unit * is_there.sum(axis=1))
-    chosen = (np.cumsum(is_there, axis=1) <= wanted[:, None]).sum(axis=1)
-    each = np.arange(len(cell))
-    to: Array = rows[each, chosen] * side + columns[each, chosen]
+    top, left = np.maximum(row - 1, 0), np.maximum(column - 1, 0)
+    high = np.minimum(row + 2, side) - top
+    wide = np.minimum(column + 2, side) - left
+    place = np.floor(unit * (high * wide - 1)).astype(np.int64)
+    place += place >= (row - top) * wide + column - left  # the cell itself is passed over
+    to: Array = (top + place // wide) * side + left + place % wide
     return to
 
 
