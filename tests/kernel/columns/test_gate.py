@@ -5,10 +5,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typing_extensions import TypedDict
 
-from placet.kernel import ColumnBatch, Domain, Field, Kernel, KernelConfig, Kind, RecordList, Table
+from placet.kernel import (
+    ColumnBatch,
+    Domain,
+    Draft,
+    Field,
+    Kernel,
+    KernelConfig,
+    Kind,
+    RecordList,
+    Table,
+)
 from placet.kernel.columns.record import batch_of
 from placet.kernel.log.replay import folded
+from placet.schemas.intent import Intent
 from placet.schemas.log.column_records import Columns
 from placet.schemas.log.record import decode_record
 from tests.kernel.columns.lab import lab_kernel, stamps
@@ -166,3 +178,56 @@ def test_a_batch_is_read_back_from_its_record(agents: Any, context: Any) -> None
     shown: Any = again.agents
     assert (shown is None) if agents is None else shown.tolist() == agents
     assert (again.kind, again.population, again.req_id) == ("Move", "birds", "m:0")
+
+
+class Spot(TypedDict):
+    row: str
+
+
+def paint(draft: Draft, intent: Intent) -> None:
+    draft.put("wall.all", intent["payload"]["row"], "color", 1)
+
+
+def cover(rows: Any) -> None:
+    rows.claim("wall.all", rows.payload["x"])
+    rows.put("wall.all", rows.payload["x"], "color", 2)
+    rows.claim("wall.all", rows.payload["x"])
+
+
+class Wall(Domain):
+    """A wall whose rows an agent that is no member paints, and members cover."""
+
+    name, version = "wall", "1"
+    tables = (Table("wall.all", {"color": Field("i4")}),)
+    kinds = (
+        Kind("Paint", Spot, paint),
+        Kind("Cover", {"x": Field("i4", low=0, high=3)}, rows=cover, table="wall.all"),
+    )
+
+
+def test_a_member_follows_an_agent_that_is_none_in_the_stamps() -> None:
+    logs = [RecordList(), RecordList()]
+    kernels = [Kernel(Wall(), KernelConfig(seed=2), sink=log) for log in logs]
+    kernels[1].uses_arrays = False
+    for kernel in kernels:
+        kernel.register_population("w", 4, table="wall.all")
+        kernel.register_agent("painter")
+        for row in (1, 2):
+            seen = intent("Paint", "painter", f"p:{row}", kernel.seq, {"row": f"w:{row}"})
+            assert kernel.decide([seen]).admitted
+        table = kernel.tree.tables["wall.all"]
+        assert table.named == {1: "painter", 2: "painter"}
+        covered = ColumnBatch("Cover", "w", {"x": np.array([3, 1])}, "c:0", agents=[0, 3])
+        verdict: Any = kernel.step(1.0, [covered])[0]
+        assert verdict.counts() == {"admitted": 2}
+        assert table.named == {2: "painter"}
+    assert logs[0] == logs[1]
+    assert stamps(kernels[0]) == stamps(kernels[1])
+    assert folded(logs[0]).state.digest().hex() == kernels[0].digest()
+
+
+def intent(kind: str, agent: str, req_id: str, seq: int, payload: dict[str, Any]) -> Intent:
+    return {
+        "kind": kind, "payload": payload, "agent_id": agent, "req_id": req_id,
+        "context_seq": seq, "priority": 10, "schema_version": "1.0.0",
+    }  # fmt: skip
