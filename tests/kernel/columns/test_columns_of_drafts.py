@@ -135,8 +135,8 @@ def test_a_hook_writes_a_whole_column_and_rows_of_one() -> None:
         ("at", 8, 32),
     ]
     assert record_as_dict(record)["written"] == [
-        {"column": "sky.birds/age", "rows": None},
-        {"column": "sky.birds/at", "rows": 2},
+        {"field": "sky.birds/age", "rows": None},
+        {"field": "sky.birds/at", "rows": 2},
     ]
     assert record_type(record) == "tick"
     require_fold(kernel, log)
@@ -294,6 +294,56 @@ def test_a_mark_goes_back_over_a_tick_with_columns() -> None:
         kernel.tick(float(time))
     kernel.rollback(mark)
     assert (kernel.world_digest(), kernel.digest()) == (before, digest)
+
+
+def ticking_by_number(seed: int) -> tuple[Kernel, RecordList]:
+    """Return a world whose hook writes by the number of the tick, and fails at every fifth."""
+
+    def write(draft: Any, _: float) -> None:
+        mixed(100 * seed + draft.tick)(draft)
+        if draft.tick % 5 == 4:
+            raise ZeroDivisionError
+
+    return opened(on_tick=write)
+
+
+def act(kernel: Kernel, number: int) -> None:
+    """Tick, or decide a column batch of some members."""
+    if number % 3:
+        kernel.tick(kernel.sim_time + number % 2)
+        return
+    payload = {"age": np.full(N // 2, number)}
+    agents = np.arange(number % 5, N)[: N // 2]
+    kernel.decide_columns(
+        ColumnBatch("Age", "birds", payload, f"a:{number}", agents=agents, context_seq=kernel.seq)
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_rollback_over_hooks_leaves_no_trace(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    world, log = ticking_by_number(seed)
+    marks, kept = [(world.mark(), 0)], list[int]()
+    for number in range(20):
+        chance = rng.random()
+        if chance < 0.2:
+            marks.append((world.mark(), len(kept)))
+        elif chance < 0.4:
+            place = int(rng.integers(len(marks)))
+            mark, count = marks[place]
+            world.rollback(mark)
+            del marks[place + 1 :], kept[count:]
+        elif chance < 0.5:
+            world.tree.cut()
+        else:
+            act(world, number)
+            kept.append(number)
+    other, expected = ticking_by_number(seed)
+    for number in kept:
+        act(other, number)
+    assert log == expected
+    assert (world.digest(), world.world_digest()) == (other.digest(), other.world_digest())
+    require_fold(world, log)
 
 
 # the other hooks
