@@ -53,7 +53,10 @@ class Hooked(Domain):
     """A domain of birds and cells whose hooks are functions of a test."""
 
     name, version = "sky", "1"
-    tables = (Table("sky.birds", BIRDS), Table("sky.cells", CELLS, rows=N))
+    tables: tuple[Table, ...] = (
+        Table("sky.birds", BIRDS),
+        Table("sky.cells", CELLS, rows=N),
+    )
     kinds = (
         Kind("Age", {"age": Field("i2", low=0, high=99)}, rows=age, table="sky.birds"),
         Kind("Call", dict, call, effects=("call",)),
