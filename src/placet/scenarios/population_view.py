@@ -1,4 +1,4 @@
-"""What the policy of a population is called with: its columns, draws, and neighbors."""
+"""The argument of a population's policy: its columns, draws, and neighbors."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias

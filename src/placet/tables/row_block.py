@@ -1,4 +1,4 @@
-"""Rows of a table as arrays: those that a column batch, or a table of the state, has at once.
+"""Rows of a table as arrays: all rows of a column batch, or of a table of the state, at once.
 
 A `RowBlock` stands beside `Row`: its cells are columns, which become Arrow arrays without a step of
 Python for each row. Where rows are iterated, they become Python values a column at a time.

@@ -1,4 +1,4 @@
-"""The codes of rows: what a byte in the record of a column batch stands for."""
+"""The codes of rows: the refusal that a byte in the record of a column batch stands for."""
 
 from typing import Final, NamedTuple
 

@@ -16,8 +16,8 @@ batch in plain Python over the same rule. Law A: both write the same bytes. So t
 has a reference that can be read, and a fault in either is found by the other.
 
 **The path.** `form.py` checks shapes, dtypes and numbers, and raises before anything is decided.
-`stages.py` refuses rows by payload, suspension, context and quota. `rows.py` is what the kind's
-rule sees; `contention.py` grants claims and judges sums against bounds. `record.py` makes the
+`stages.py` refuses rows by payload, suspension, context and quota. `rows.py` is the argument of
+the kind's rule; `contention.py` grants claims and judges sums against bounds. `record.py` makes the
 record, and `settle.py` applies it: the one function of the live world and of replay.
 
 The modules here import numpy, which is an extra; `field.py` and `batch.py` do not, so a domain can

@@ -35,8 +35,8 @@ def apply_calls(
         table.entities[f"{table.stem}:{target}"].fields[field] = total
     for (name, target), by in authors.items():
         table = state.tables[name]
-        entity = table.entities[f"{table.stem}:{target}"]
+        row = table.entities[f"{table.stem}:{target}"]
         if len(by) == 1:
-            entity.touch(seq, *by)
+            row.touch(seq, *by)
         else:
-            entity.by, entity.seq, entity.foreign_seq = "", seq, seq
+            row.by, row.seq, row.foreign_seq = "", seq, seq

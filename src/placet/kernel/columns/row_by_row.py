@@ -218,7 +218,7 @@ def _table_of(batch: CheckedColumns, state: State) -> TableData:
 
 
 class _Turn:
-    """What the rows before have taken: claimed rows, and the values that they added up to.
+    """The effect of the rows before: claimed rows, and the sums of their additions.
 
     Attributes:
         lost_to: Row that lost a claim -> row that has it.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from placet.schemas.config import Quota
 
 
-class Asked(NamedTuple):
+class Submitted(NamedTuple):
     """The parts of a batch that messages name; its payload is not kept.
 
     Attributes:
@@ -66,7 +66,7 @@ class Asked(NamedTuple):
     seq: int
 
     @classmethod
-    def of(cls, batch: "CheckedColumns", context: "GateContext", seq: int | None) -> "Asked":
+    def of(cls, batch: "CheckedColumns", context: "GateContext", seq: int | None) -> "Submitted":
         """Return the parts of a batch; `seq` None is one that was decided before."""
         return cls(
             context, batch.kind, batch.members, batch.req_id, batch.submitter, batch.numbers,
@@ -84,16 +84,16 @@ class Asked(NamedTuple):
         return int(self.contexts[row])
 
 
-def message_of(asked: Asked, code: int, row: int, retry_after: float | None) -> str:
+def message_of(submitted: Submitted, code: int, row: int, retry_after: float | None) -> str:
     """Return the message of a refusal by the kernel: the check, the values, and the remedy."""
-    agent, kind, members = asked.agent_of(row), asked.kind, asked.members
-    context_seq = asked.context_of(row)
+    agent, kind, members = submitted.agent_of(row), submitted.kind, submitted.members
+    context_seq = submitted.context_of(row)
     if code == PAYLOAD:
         bounds = [f"{name} {one.limits[0]}..{one.limits[1]}" for name, one in kind.fields.items()]
         return f"a number of the payload is not finite or out of bounds: {', '.join(bounds)}"
     if code == OWNER:
         return (
-            f"submitter {asked.submitter!r} may not speak for population {members.name!r}; "
+            f"submitter {submitted.submitter!r} may not speak for population {members.name!r}; "
             f"submit as the operator or as {members.owner!r}"
         )
     if code == SUSPENDED:
@@ -104,9 +104,9 @@ def message_of(asked: Asked, code: int, row: int, retry_after: float | None) -> 
             f"agent {agent!r} may not propose {kind.name}; it may propose {permitted or 'nothing'}"
         )
     if code in {REUSED, TOO_OLD}:
-        return f"{ROW_CODES[code].message}: {asked.req_id!r}; send it under a new req_id"
+        return f"{ROW_CODES[code].message}: {submitted.req_id!r}; send it under a new req_id"
     if code in {FUTURE, TOO_FAR, STALE} and context_seq is not None:
-        return _stale_message(asked, code, agent, context_seq)
+        return _stale_message(submitted, code, agent, context_seq)
     if code in {QUOTA, WORLD_QUOTA}:
         return f"{ROW_CODES[code].message}; {_advice(retry_after)}"
     if code == RULE_ERROR:
@@ -117,19 +117,19 @@ def message_of(asked: Asked, code: int, row: int, retry_after: float | None) -> 
     return ROW_CODES[code].message
 
 
-def _stale_message(asked: Asked, code: int, agent: str, context_seq: int) -> str:
+def _stale_message(submitted: Submitted, code: int, agent: str, context_seq: int) -> str:
     if code == FUTURE:
         return (
-            f"context_seq {context_seq} is ahead of the world, which is at seq {asked.seq}; "
+            f"context_seq {context_seq} is ahead of the world, which is at seq {submitted.seq}; "
             "send the seq of a view you were given"
         )
     if code == TOO_FAR:
         return (
-            f"context_seq {context_seq} is {asked.seq - context_seq} behind the world at seq "
-            f"{asked.seq}; refresh the view and propose again"
+            f"context_seq {context_seq} is {submitted.seq - context_seq} behind the world at seq "
+            f"{submitted.seq}; refresh the view and propose again"
         )
     return (
-        f"{asked.kind.table}/{agent} changed after context_seq {context_seq}; "
+        f"{submitted.kind.table}/{agent} changed after context_seq {context_seq}; "
         "refresh the view and propose again"
     )
 
@@ -140,31 +140,33 @@ def _advice(retry_after: float | None) -> str:
     return f"retry in {retry_after:.2f} s"
 
 
-def details_of(asked: Asked, code: int, row: int, winner: int) -> "dict[str, Json]":
+def details_of(submitted: Submitted, code: int, row: int, winner: int) -> "dict[str, Json]":
     """Return the facts of a refusal as data; the winner only if the agent may know of it."""
-    agent = asked.agent_of(row)
-    details: dict[str, Json] = {"agent_id": agent, "kind": asked.kind.name}
-    context_seq = asked.context_of(row)
+    agent = submitted.agent_of(row)
+    details: dict[str, Json] = {"agent_id": agent, "kind": submitted.kind.name}
+    context_seq = submitted.context_of(row)
     if code in {FUTURE, TOO_FAR, STALE} and context_seq is not None:
         details["context_seq"] = context_seq
     if winner >= 0:
-        name, context = f"{asked.members.name}:{winner}", asked.context
+        name, context = f"{submitted.members.name}:{winner}", submitted.context
         if context.registry.may_know_agent(context.state, agent, name):
             details["winner"] = name
     return details
 
 
-def changed_of(asked: Asked, code: int, row: int, winner: int) -> "tuple[dict[str, Json], ...]":
-    """Return what other agents changed, as the agent may see it now.
+def changed_of(
+    submitted: Submitted, code: int, row: int, winner: int
+) -> "tuple[dict[str, Json], ...]":
+    """Return the changes by other agents, as the agent may see them now.
 
     Of a stale row that is its own row of the table; of a lost claim, the row of the winner, if its
     own changed: the table of the claim is not kept.
     """
-    agent, context = asked.agent_of(row), asked.context
-    if code == STALE and asked.kind.reads_self is not None:
-        return foreign_changes([Ref(asked.kind.reads_self, agent)], agent, context)
+    agent, context = submitted.agent_of(row), submitted.context
+    if code == STALE and submitted.kind.reads_self is not None:
+        return foreign_changes([Ref(submitted.kind.reads_self, agent)], agent, context)
     if code == CONFLICT and winner >= 0:
-        ref = Ref(asked.members.table, f"{asked.members.name}:{winner}")
+        ref = Ref(submitted.members.table, f"{submitted.members.name}:{winner}")
         return foreign_changes([ref], agent, context)
     return ()
 

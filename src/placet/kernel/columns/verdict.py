@@ -7,7 +7,7 @@ import numpy as np
 
 from placet.kernel.arrays.row_codes import CONFLICT, OK, ROW_CODES
 from placet.kernel.arrays.values import Mask
-from placet.kernel.columns.row_refusal import Asked, changed_of, details_of, message_of, waits
+from placet.kernel.columns.row_refusal import Submitted, changed_of, details_of, message_of, waits
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.column_records import ColumnReason
 from placet.schemas.printable import printable
@@ -42,7 +42,7 @@ class ColumnVerdict:
     """
 
     __slots__ = (
-        *("_asked", "_reasons", "batch_id", "codes", "current_seq", "durability", "replayed"),
+        *("_submitted", "_reasons", "batch_id", "codes", "current_seq", "durability", "replayed"),
         *("req_id", "retry_after", "seq", "sim_time", "winners"),
     )
 
@@ -61,7 +61,7 @@ class ColumnVerdict:
     ) -> None:
         current = context.ledger.seq
         opened_at = None if replayed else current - (seq is not None)
-        self._asked = Asked.of(batch, context, opened_at)
+        self._submitted = Submitted.of(batch, context, opened_at)
         self.batch_id, self.req_id = batch_id, batch.req_id
         self.codes = np.zeros(len(batch), np.uint8) if codes is None else codes
         self.codes.flags.writeable = False
@@ -74,7 +74,7 @@ class ColumnVerdict:
         self.retry_after = waits(batch, context, codes)
 
     def __repr__(self) -> str:
-        name = self._asked.members.name
+        name = self._submitted.members.name
         return printable(f"<ColumnVerdict {self.batch_id} of {name}: {self.counts()}>")
 
     def __len__(self) -> int:
@@ -126,7 +126,7 @@ class ColumnVerdict:
         )
 
     def _refusal(self, row: int) -> Refusal:
-        code, asked, winner = int(self.codes[row]), self._asked, int(self.winners[row])
+        code, submitted, winner = int(self.codes[row]), self._submitted, int(self.winners[row])
         stage, name, message = self._refusal_of(code)
         seconds = None if self.retry_after is None else float(self.retry_after[row])
         retry_after = None if seconds is None or not np.isfinite(seconds) else seconds

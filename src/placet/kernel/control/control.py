@@ -346,7 +346,7 @@ class Control:
         if change in {"permissions", "removed"} and ledger.is_member(agent_id):
             raise AgentError(
                 f"agent {agent_id!r} is a member of a population: it may be suspended and resumed, "
-                "and neither removed nor given permissions of its own"
+                "and neither removed nor given separate permissions"
             )
         agent_id = ledger.agents[agent_id].agent_id
 

@@ -143,7 +143,7 @@ class Sandbox:
                 control.tick()
 
     def decide_columns(self, record: Columns, *, uses_arrays: bool = True) -> "ColumnVerdict":
-        """Decide the column batch of a record again, as a group of its own.
+        """Decide the column batch of a record again, as a separate group.
 
         Args:
             record: The record; its inputs alone are read.

@@ -1,6 +1,6 @@
-"""What a rule of rows sees and does: the members of a batch as arrays, one item a row.
+"""The argument of a rule of rows: the members of a batch as arrays, one item a row.
 
-A rule is row-wise: what it does for a row depends on that row, on the tables and on the draws. It
+A rule is row-wise: its effect on a row depends on that row, on the tables and on the draws. It
 makes the same calls for any rows, so it may be called on parts of a batch, or on one row.
 """
 
@@ -211,7 +211,7 @@ class Rows:
             )
         return np.broadcast_to(given.astype(np.int64), (self.n,))
 
-    def _change(  # what a call of a rule names
+    def _change(  # the parts of a call of a rule
         self, table: TableData, field: str, op: str, at: Rows64 | None, values: ArrayLike, way: str
     ) -> None:
         declared = table.fields.get(field)

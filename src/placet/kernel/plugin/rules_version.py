@@ -42,8 +42,8 @@ def rules_of(registry: Registry, validator: object = None) -> Rules:
     """Return the rules of a world as it is now.
 
     Raises:
-        DomainError: The host has a rule of its own, and a kind a rule of rows, which it would not
-            be asked about.
+        DomainError: The host has an effect validator, which would not see the intents of a kind
+            with a rule of rows.
     """
     of_rows = [kind.name for kind in registry if kind.rows is not None]
     if validator is not None and of_rows:
