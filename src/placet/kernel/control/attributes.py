@@ -7,8 +7,7 @@ when the hooks have run: no domain read it, and one looked for a name that is al
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from placet.kernel.plugin.domain import Domain
-from placet.kernel.plugin.registry import overrides
+from placet.kernel.plugin.domain import Domain, overrides
 from placet.schemas.codec import Json
 from placet.schemas.errors import ValidationError
 from placet.schemas.name_suggestions import SETTINGS_MAX, nearest

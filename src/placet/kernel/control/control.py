@@ -22,8 +22,7 @@ from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.agent import Agent
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.plugin.boundary import PluginError, plugin_boundary, short_place_of
-from placet.kernel.plugin.domain import Domain, NewPopulation, RuleRefusal
-from placet.kernel.plugin.registry import overrides
+from placet.kernel.plugin.domain import Domain, NewPopulation, RuleRefusal, overrides
 from placet.kernel.plugin.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw

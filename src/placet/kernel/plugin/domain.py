@@ -478,3 +478,8 @@ class Domain(Protocol):
         Called only for agents that may see the submitting agent's own entity, if `sight` names it.
         """
         return True
+
+
+def overrides(domain: Domain, hook: str) -> bool:
+    """Return whether a domain overrides a hook, so that an empty one is never called."""
+    return getattr(type(domain), hook) is not getattr(Domain, hook)

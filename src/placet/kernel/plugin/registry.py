@@ -7,10 +7,10 @@ from hashlib import blake2b
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Final, cast
 
-from placet.kernel.arrays.field import Table, spec_of
 from placet.kernel.plugin.boundary import raised_by
-from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal
+from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, overrides
 from placet.kernel.plugin.dropped_refusals import require_returned
+from placet.kernel.plugin.tables import require_table, spec_of_table, tables_of
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.policy import hides_of, is_shown_to_all, position_field_of
@@ -94,7 +94,7 @@ class Registry:
             self._add(domain)
         self.tables = tables_of(self.domains)
         for kind in self:
-            _require_table(kind, self.domain_of[kind.name])
+            require_table(kind, self.domain_of[kind.name])
         if not self.kinds:
             raise DomainError("a world needs at least one domain with at least one kind")
         sights = [domain.sight for domain in self.domains if domain.sight is not None]
@@ -341,7 +341,7 @@ class Registry:
                 domain.version,
                 [[kind.name, kind.version] for kind in domain.kinds if kind.name in kinds],
                 # Left out if empty, so that a world without tables keeps its fingerprint.
-                *([list(map(_spec_of_table, domain.tables))] if domain.tables else []),
+                *([list(map(spec_of_table, domain.tables))] if domain.tables else []),
             ]
             for domain in self.domains
         ]
@@ -584,72 +584,6 @@ def declared_collections(domain: Domain) -> frozenset[str]:
     return frozenset(filter(None, names))
 
 
-def tables_of(domains: Sequence[Domain]) -> dict[str, Table]:
-    """Return the tables of domains by name.
-
-    Raises:
-        DomainError: They are no tables, two have one name or stem, or one is of another domain.
-    """
-    tables: dict[str, Table] = {}
-    for domain in domains:
-        given: object = domain.tables
-        if not isinstance(given, Sequence) or not all(isinstance(one, Table) for one in given):
-            raise DomainError(
-                f"the tables of domain {domain.name!r} must be a sequence such as (Table(...),), "
-                f"got {given!r}"
-            )
-        for table in domain.tables:
-            if table.name.partition(".")[0] != domain.name:
-                raise DomainError(
-                    f"the table {table.name!r} is of domain {domain.name!r}; name it "
-                    f"'{domain.name}.{table.stem}'"
-                )
-            if table.name in tables:
-                raise DomainError(f"two tables are called {table.name!r}; a name may be used once")
-            tables[table.name] = table
-    return tables
-
-
-def _spec_of_table(table: Table) -> Json:
-    """Return a table as plain JSON, for the fingerprint."""
-    return [table.name, table.rows, [[name, *spec_of(one)] for name, one in table.fields.items()]]
-
-
-def _require_table(kind: Kind, domain: Domain) -> None:
-    """Check the table of a kind with a rule of rows.
-
-    Raises:
-        DomainError: Its domain has no such table, or the table has no agents; or the domain has
-            `on_batch`, or invariants of its tables, which a column batch does not call.
-    """
-    if kind.rows is None or kind.table is None:
-        return
-    own = [table.name for table in domain.tables if table.rows is None]
-    if kind.table not in own:
-        near = nearest(kind.table, own, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"its tables of agents are {own}"
-        raise DomainError(f"the table of kind {kind.name!r} is {kind.table!r}; {hint}")
-    hook = _hook_meeting_tables(domain)
-    if hook is not None:
-        raise DomainError(
-            f"domain {domain.name!r} has {hook}, and its kind {kind.name!r} has a rule of rows: no "
-            "hook of the domain runs for a column batch; let the rule refuse, or bound the field"
-        )
-
-
-def _hook_meeting_tables(domain: Domain) -> str | None:
-    """Return the hook of a domain that depends on its tables, for a message; None if none does."""
-    if overrides(domain, "on_batch"):
-        return "on_batch"
-    if not overrides(domain, "invariants"):
-        return None
-    if domain.invariant_reads is None:
-        return "invariants of any entity (set `invariant_reads`)"
-    tables = {table.name for table in domain.tables}
-    met = sorted({ref[0] for ref in domain.invariant_reads} & tables)
-    return f"invariants that read its table {met[0]!r}" if met else None
-
-
 def _position_field(domain: Domain) -> str | None:
     return None if domain.sight is None else position_field_of(domain.sight)
 
@@ -662,8 +596,3 @@ def _may_hide(domain: Domain, collection: str) -> bool:
 def _hides_fields(domain: Domain) -> bool:
     has_sight = domain.sight is not None and domain.sight.hides_fields
     return has_sight or overrides(domain, "hidden_fields")
-
-
-def overrides(domain: Domain, hook: str) -> bool:
-    """Return whether a domain overrides a hook, so that an empty one is never called."""
-    return getattr(type(domain), hook) is not getattr(Domain, hook)
