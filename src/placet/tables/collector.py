@@ -21,7 +21,7 @@ from collections.abc import Collection as Names
 from math import inf
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from placet.actors.ports import EventLog
 from placet.history.reader import beginning_of
@@ -29,7 +29,6 @@ from placet.kernel.gate import FINAL_STAGES
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.replay import Replayer
-from placet.kernel.state.collection import Entity
 from placet.kernel.state.tree import State, WorldState
 from placet.plugins.domains import import_from_here
 from placet.schemas.codec import Json, from_numpy
@@ -51,6 +50,7 @@ from placet.schemas.name_suggestions import SETTINGS_MAX, did_you_mean, nearest
 from placet.schemas.names import name_fault
 from placet.schemas.verdict import Verdict
 from placet.stores.snapshots.recovery import read_on, recover
+from placet.tables.agent_field import AgentField
 from placet.tables.arrow import pyarrow
 from placet.tables.definitions import Column
 from placet.tables.parts import FIXED, CollectedTable, CollectError, PartFolder, read_collected
@@ -120,7 +120,7 @@ class Collector:
                 raise CollectError(f"the name of a column {fault}")
         self.every = every
         self._takes_ends = every > 1 if ends is None else ends
-        self._fields = [_Field(name) for name in agents]
+        self._fields = [AgentField(name) for name in agents]
         self._unseen = dict.fromkeys(self._fields, "")
         self._world = {name: _function(name, f) for name, f in (world or {}).items()}
         self._agents_table = CollectedTable("agents", (*FIXED["agents"], *map(_open, agents)))
@@ -419,7 +419,7 @@ class Collector:
         self._agents_table.add_block(collected_block(population, table, place, names))
 
     def _note_seen(
-        self, state: State, agents: Sequence[str], seen: Names["_Field"], tick: int
+        self, state: State, agents: Sequence[str], seen: Names[AgentField], tick: int
     ) -> None:
         """Note which fields the agents have; raise if one is probably misspelled.
 
@@ -488,62 +488,6 @@ class Collector:
         if now - self._part_at >= _PART_SECONDS or rows >= _PART_ROWS:
             self._folder.write(self._tick)
             self._part_at = now
-
-
-class _Field(NamedTuple):
-    """A field of the agents: `position`, or `world.agents/position` with its collection.
-
-    A member of a population has the fields of its row of the population's table.
-    """
-
-    name: str
-
-    @property
-    def field(self) -> str:
-        """The name of the field, without a collection."""
-        return self.name.rpartition("/")[2]
-
-    def is_in(self, table: "TableData") -> bool:
-        """Return whether the members of a population have the field in their table."""
-        named, slash, field = self.name.rpartition("/")
-        return field in table.fields and (not slash or named == table.name)
-
-    def alternatives(self, state: State, agents: Sequence[str]) -> tuple[str, list[str]]:
-        """Return the unknown part of the name, and the known names for it. O(agents).
-
-        It is the collection if no agent has an entity there, and else the field.
-        """
-        named, slash, field = self.name.rpartition("/")
-        fields_of = {
-            name: {
-                field
-                for agent in agents
-                if agent in of.entities
-                for field in of.entities[agent].fields
-            }
-            for name, of in sorted(state.collections.items())
-        }
-        fields_of |= {name: set(of.fields) for name, of in state.tables.items()}
-        fields_of = {name: fields for name, fields in fields_of.items() if fields}
-        if slash and named not in fields_of:
-            return named, [*fields_of]
-        chosen = [fields_of[named]] if slash else fields_of.values()
-        return field, sorted({field for fields in chosen for field in fields})
-
-    def entities(self, state: State, agents: Sequence[str]) -> Mapping[str, Entity]:
-        """Return the entities that have the field of the agents, by id.
-
-        Of several collections, the first by name in which an agent has the field is used.
-        """
-        named, slash, field = self.name.rpartition("/")
-        for name in [named] if slash else sorted(state.collections):
-            collection = state.collections.get(name)
-            entities: Mapping[str, Entity] = {} if collection is None else collection.entities
-            for agent in agents:
-                entity = entities.get(agent)
-                if entity is not None and field in entity.fields:
-                    return entities
-        return {}
 
 
 def _begins(data: bytes) -> bool:
