@@ -171,10 +171,15 @@ class Kernel:
             return
         recorded = None if past.header is None else past.ledger.policy
         require_known_settings(self.registry, config, recorded, has_own=self._has_own_names)
-        settings, rules = GateSettings.of(config), rules_of(self.registry, effect_validator)
+        self._start(past, origin or {})
+
+    def _start(self, past: Replayer, origin: Mapping[str, Json]) -> None:
+        """Begin a log, or continue one with the rules and settings of this kernel."""
+        config = self.config
+        settings, rules = GateSettings.of(config), rules_of(self.registry, self._validator)
         if past.header is None:
             require_world_name(config.world)
-            self._declare(self._control.begin(config.world, config.seed, origin or {}, rules))
+            self._declare(self._control.begin(config.world, config.seed, origin, rules))
             self._control.configure(settings)
             self._make_tables()
             return

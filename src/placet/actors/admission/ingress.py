@@ -296,9 +296,8 @@ class Ingress:
 
     def _forget_answered(self) -> None:
         """Forget the answered batches since the last step: their submitters have the verdicts."""
-        submitted = self._submitted
-        submitted[:] = [reply for reply in submitted if not reply.done()]
-        self._submitted_max = 2 * len(submitted) + 4 * self._control.places
+        self._submitted[:] = [reply for reply in self._submitted if not reply.done()]
+        self._submitted_max = 2 * len(self._submitted) + 4 * self._control.places
 
     def take_submitted(self) -> "list[asyncio.Future[Verdict]]":
         """Return the replies of the batches submitted since the last step, oldest first."""
