@@ -25,7 +25,7 @@ class ColumnVerdict:
     """The answer to a column batch: one seq, and a code for each row.
 
     `verdict[17]` is the verdict on row 17, as an ordinary intent of its agent has it. It is made
-    when it is asked for: its `changed` are the changes that the agent may see at that moment.
+    when it is submitted for: its `changed` are the changes that the agent may see at that moment.
 
     Attributes:
         batch_id: Name of the batch.
@@ -131,12 +131,12 @@ class ColumnVerdict:
         seconds = None if self.retry_after is None else float(self.retry_after[row])
         retry_after = None if seconds is None or not np.isfinite(seconds) else seconds
         if code in ROW_CODES:
-            message = message_of(asked, code, row, retry_after)
-        details = details_of(asked, code, row, winner)
+            message = message_of(submitted, code, row, retry_after)
+        details = details_of(submitted, code, row, winner)
         if code == CONFLICT:
             by = f" by {details['winner']!r}" if "winner" in details else ""
             message += f"{by}; look again and choose another"
-        changed = changed_of(asked, code, row, winner)
+        changed = changed_of(submitted, code, row, winner)
         return Refusal(
             name, message, stage, row, self.req_id, "", retry_after, (), changed, details
         )
