@@ -127,21 +127,26 @@ TABLE = TableMade(
 
 def test_the_json_of_tables_and_column_batches_leaves_their_arrays_out():
     shown = record_as_dict(COLUMNS)
-    assert (shown["rows"], shown["refused"], shown["refusals"]) == (3, 2, ["flock.too_far"])
+    assert (shown["rows"], shown["refused"], shown["refusals"]) == (
+        3,
+        2,
+        {"agent_suspended": 1, "flock.too_far": 1},
+    )
     assert (shown["batch_id"], shown["changes"]) == ("b4", ["flock.birds/position"])
     replace = msgspec.structs.replace
     assert record_as_dict(replace(COLUMNS, agents=bytes(8), codes=b""))["rows"] == 2
     assert record_as_dict(replace(COLUMNS, codes=b""))["rows"] == 3
     assert record_as_dict(replace(COLUMNS, codes=b"", payload=[]))["rows"] is None
     table = record_as_dict(TABLE)
-    assert table["fields"] == {"position": ["f4", [2]]}
-    assert table["columns"] == ["position"]
-    assert table["written"] == [{"column": "flock.birds/position", "rows": None}]
-    assert table["members"]["quotas"] == {"Walk": [500, 2]}
+    bounds = {"default": 0, "low": None, "high": 9.5}
+    assert table["fields"] == {"position": {"dtype": "f4", "shape": [2], **bounds}}
+    assert table["given"] == ["position"]
+    assert table["columns"] == [{"field": "flock.birds/position", "rows": 3}]
+    assert table["population"]["quotas"] == {"Walk": [500, 2]}
     assert [change["entity"] for change in table["changes"]] == [
         change["entity"] for change in record_as_dict(ADMITTED)["changes"]
     ]
-    assert record_as_dict(replace(TABLE, members=None))["members"] is None
+    assert record_as_dict(replace(TABLE, members=None))["population"] is None
     assert json.loads(json.dumps([shown, table])) == [shown, table]
 
 

@@ -22,6 +22,7 @@ from placet.kernel.log.divergence import DecisionMismatch, Difference, differenc
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier
+from placet.schemas.log.column_records import ColumnWrite
 from placet.schemas.log.record import (
     Columns,
     TableMade,
@@ -164,7 +165,7 @@ class Other(Lab):
 
     def __init__(self, name: str, rule: Callable[[Any], None]) -> None:
         super().__init__(N, CELLS)
-        self.kinds = tuple(  # type: ignore[assignment]  # of any length
+        self.kinds = tuple(
             Kind(k.name, k.fields, rows=rule, table=k.table, reads_self=k.reads_self)
             if k.name == name
             else k
@@ -354,6 +355,33 @@ def test_a_population_is_registered_again():
     assert made.columns[0][0] == "money"
 
 
+def test_a_column_that_hooks_did_not_write_is_named():
+    log = RecordList()
+    kernel = Kernel(Keeper(), KernelConfig(), sink=log)
+    kernel.register_population("birds", N, table="lab.agents")
+    place = len(log) - 1
+    write = ColumnWrite("lab.agents", "hue", b"", bytes(2 * N))
+    again = difference(rechained(log, place, written=[write]), Keeper())
+    assert (again.part, again.recorded, again.decided) == (
+        "the column lab.agents/hue",
+        "lab.agents/hue",
+        "none",
+    )
+
+
+def test_values_in_the_place_of_a_column_of_the_payload_are_named():
+    place, record = found(LOG, lambda r: r.kind == "Move" and r.changes)
+    (change,) = record.changes
+    assert change.column == "to"
+    _, dtype, _, data = record.payload[0]
+    codes = np.frombuffer(record.codes or bytes(len(data) // 16), np.uint8)
+    values = np.frombuffer(data, dtype).reshape(-1, 2)[codes == 0].tobytes()
+    written = msgspec.structs.replace(change, column="", data=values)
+    again = difference(rechained(LOG, place, changes=[written]))
+    assert (again.part, again.recorded) == ("its changes", ["put of lab.agents/position"])
+    assert again.decided == ["put of lab.agents/position = to"]
+
+
 def test_a_table_that_the_domain_does_not_have_is_named():
     place = next(n for n, data in enumerate(LOG) if isinstance(decode_record(data), TableMade))
     again = difference(rechained(LOG, place, table="lab.huts"))
@@ -400,3 +428,43 @@ def test_a_row_is_named_by_number_where_its_table_is_not_known():
     part = difference_of_records(record, other)
     assert "none" in {part.recorded, part.decided}
     assert any(str(each).startswith("lab.cells/") for each in (part.recorded, part.decided))
+
+
+# columns that hooks write
+
+
+class Weather(Lab):
+    """The lab, whose agents are moved and colored by the hook of a tick."""
+
+    def __init__(self, hue: int = 2) -> None:
+        super().__init__(N, CELLS)
+        self.hue = hue
+
+    def on_tick(self, draft: Draft, sim_time: float) -> None:
+        agents = draft.columns("lab.agents")
+        agents.set("position", agents["position"] + 1.0)
+        where = np.arange(0, N, 3)
+        agents.set("hue", np.full(len(where), self.hue, np.int16), where=where)
+
+
+def weathered() -> RecordList:
+    log = RecordList()
+    kernel = Kernel(Weather(), KernelConfig(), sink=log)
+    kernel.register_population("birds", N, table="lab.agents")
+    roll = {"x": np.zeros(N, np.int16)}
+    for number in range(4):
+        kernel.step(1.0, [ColumnBatch("Roll", "birds", roll, f"r:{number}")])
+    return log
+
+
+def test_columns_that_hooks_write_are_compared():
+    log = weathered()
+    again = verified(log, Weather())
+    assert again.unverified == []
+    assert again.hooks == 6
+    other = difference(log, Weather(3))
+    assert (other.type, other.part) == ("tick", "the column lab.agents/hue")
+    assert other.rule == "on_tick of lab 1"
+    lost = difference(log, Lab(N, CELLS))
+    assert lost.part == "the column lab.agents/position"
+    assert (lost.recorded, lost.decided) == ("lab.agents/position", "none")

@@ -388,6 +388,8 @@ class Index:
             elif isinstance(each, Columns):
                 self._count_columns(each, ordinal)
         self._work += len(changed_in(record))
+        for write in getattr(record, "written", None) or ():
+            self._work += len(write.at) // 4 or self._state.tables[write.table].count
         self.record, self.seq = ordinal + 1, record.seq
         self.now_ns = max(record.now_ns, self.now_ns)
         sizes = map(len, self._state.entities().values())

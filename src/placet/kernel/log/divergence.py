@@ -277,9 +277,9 @@ def difference_of_hook(record: HookRecord, again: HookRecord) -> DivergentField 
 
     Compared are the inputs of the hook and its changes.
     """
-    if type(record) is not type(again) and not isinstance(record, Tick):
-        # The text of an exception may differ, its presence not.
-        then, now = (getattr(r, "error", None) or "no exception" for r in (record, again))
+    # The text of an exception may differ, its presence not.
+    then, now = (getattr(r, "error", None) or "no exception" for r in (record, again))
+    if "no exception" in {then, now} and then != now:
         return DivergentField("the exception of on_settle", then, now)
     for name in _HOOK_INPUTS:
         then, now = getattr(record, name, None), getattr(again, name, None)

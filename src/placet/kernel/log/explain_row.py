@@ -165,12 +165,15 @@ class _Row:
     ) -> dict[str, Json]:
         """Return the value of a field before and after the changes of all rows."""
         column = self.past.state.tables[of.table].columns[of.field]
-        after = column[target]
+        after = np.array(column[target], ndmin=1)
         for change in self.record.changes:
             if (change.table, change.field) == (of.table, of.field):
                 values = self._values(change, admitted)[self._targets(change, admitted) == target]
-                if len(values):
-                    after = after + values.sum() if change.op == "add" else values[-1]
+                if not len(values):
+                    continue
+                # In the dtype of the field, as the batch adds: i8 and u8 together are floats.
+                total = values.astype(column.dtype).sum(axis=0, dtype=column.dtype)
+                after = after + total if change.op == "add" else values[-1]
         after = after.astype(column.dtype).reshape(column.shape[1:])
         return {"before": thaw(json_of(column[target])), "after": thaw(json_of(after))}
 
@@ -217,10 +220,11 @@ def _structure(row: _Row) -> Iterator[Mapping[str, Json]]:
     }
     registry = row.past.registry
     kind = None if registry is None else registry.kinds.get(record.kind)
-    for name, value in row.intent()["payload"].items() if kind is not None else ():
-        if kind is not None and name in kind.fields:
-            low, high = kind.fields[name].limits
-            yield {"field": name, "value": value, "low": low, "high": high}
+    if kind is None:
+        return
+    for name, value in row.intent()["payload"].items():
+        low, high = kind.fields[name].limits
+        yield {"field": name, "value": value, "low": low, "high": high}
 
 
 def _agent(row: _Row) -> Iterator[Mapping[str, Json]]:
