@@ -334,28 +334,44 @@ class _TableRows(Mapping[str, Mapping[str, Json]]):
         return self.table.count
 
 
-def _keys_to_compare(
-    rows: Mapping[str, Mapping[str, Json]], others: Mapping[str, Mapping[str, Json]]
-) -> list[str]:
-    """Return the ids of the entities of a collection that may differ, sorted.
+def _in_tables(name: str, first: object, second: object, path: str) -> list[WorldDifference] | None:
+    """Return the differences of two tables, compared as arrays; None of other collections.
 
-    Two tables with the same rows are compared as arrays first, by their bytes.
+    Tables that do not have the same rows and fields are compared as other collections are.
     """
-    if isinstance(rows, _TableRows) and isinstance(others, _TableRows):
-        found = rows.table.differing_rows(others.table)
-        if found is not None:
-            return sorted(f"{rows.table.stem}:{row}" for row in found)
-    return sorted({*rows, *others})
+    if not isinstance(first, _TableRows) or not isinstance(second, _TableRows):
+        return None
+    found = first.table.differences(second.table)
+    if found is None:
+        return None
+    stem = first.table.stem
+    differences = [
+        WorldDifference(name, f"{stem}:{row}", field, was, now, True, True)
+        for row, field, was, now in found
+    ]
+    return [each for each in differences if not path or f"{each.path}/".startswith(f"{path}/")]
 
 
 def _is_there(tree: _Tree, path: str) -> bool:
     """Return whether a path leads to anything in a state; the id of an entity may hold a slash."""
     return path in tree or any(
-        f"{name}/{key}/".startswith(f"{path}/")
-        or any(f"{path}/".startswith(f"{name}/{key}/{field}/") for field in fields)
+        _is_in_table(name, rows.table, path)
+        if isinstance(rows, _TableRows)
+        else any(
+            f"{name}/{key}/".startswith(f"{path}/")
+            or any(f"{path}/".startswith(f"{name}/{key}/{field}/") for field in fields)
+            for key, fields in rows.items()
+        )
         for name, rows in tree.items()
-        for key, fields in rows.items()
     )
+
+
+def _is_in_table(name: str, table: "TableData", path: str) -> bool:
+    """Return whether a path leads to a row of a table, or to one of its fields."""
+    if not path.startswith(f"{name}/"):
+        return False
+    entity, _, rest = path.removeprefix(f"{name}/").partition("/")
+    return entity in table.entities and (not rest or rest.partition("/")[0] in table.fields)
 
 
 def _ledger_entries(ledger: Ledger) -> _Tree:
@@ -403,11 +419,15 @@ def _ledger_entries(ledger: Ledger) -> _Tree:
 def differences_of(first: _Tree, second: _Tree, path: str = "") -> Iterator[WorldDifference]:
     """Yield the differences of two states, or of a part of them, in order of collection and entity.
 
-    Entities that both have are compared field by field.
+    Entities that both have are compared field by field. The rows of a table come by number.
     """
     for name in sorted({*first, *second}):
         rows, others = first.get(name, {}), second.get(name, {})
-        for key in _keys_to_compare(rows, others):
+        found = _in_tables(name, rows, others, path)
+        if found is not None:
+            yield from found
+            continue
+        for key in sorted({*rows, *others}):
             entity = f"{name}/{key}"
             if not _is_part(entity, path):
                 continue

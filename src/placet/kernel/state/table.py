@@ -7,6 +7,8 @@ changes, and a rollback puts references back.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping
+from itertools import repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias, cast
 
 import numpy as np
@@ -190,20 +192,23 @@ class TableData(Collection):
         number = int(self.bys[row])
         return self.named[row] if number == NAMED else self.authors.name_of(number)
 
-    def differing_rows(self, other: "TableData") -> list[int] | None:
-        """Return the numbers of the rows with other values in another table, by their bytes.
+    def differences(self, other: "TableData") -> list[tuple[int, str, Json, Json]] | None:
+        """Return the values that differ from those of another table, by their bytes.
 
         Returns:
-            None if the other table does not have the same rows and fields.
+            `(row, field, value here, value there)`, sorted; None if the other table does not have
+            the same rows and fields.
         """
-        same = (self.stem, self.count, self.fields) == (other.stem, other.count, other.fields)
-        if not same:
+        if (self.stem, self.count, self.fields) != (other.stem, other.count, other.fields):
             return None
-        differs = np.zeros(self.count, np.bool_)
-        for name, column in self.columns.items():
-            first, second = words_of(column), words_of(other.columns[name])
-            differs |= (first != second).any(axis=1)
-        return np.flatnonzero(differs).tolist()
+        found: list[tuple[int, str, Json, Json]] = []
+        for name, first in self.columns.items():
+            second = other.columns[name]
+            rows = np.flatnonzero((words_of(first) != words_of(second)).any(axis=1))
+            values = first[rows].tolist(), second[rows].tolist()
+            found += zip(rows.tolist(), repeat(name), *values, strict=False)
+        found.sort(key=itemgetter(0, 1))
+        return found
 
     # versions
 
