@@ -22,12 +22,15 @@ from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json, thaw
 from placet.schemas.event import Event
 from placet.schemas.foreseen import FieldChange
-from placet.schemas.identity import Ref
+from placet.schemas.identity import OPERATOR, Ref
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import TYPES_WITH_CHANGES
 from placet.server.http.problems import Problem
 
 _ABOUT_A_BATCH: Final = frozenset({"batch", "refused", "scheduled"})
+_COLUMNS: Final = "columns"
+_OF_COLUMNS: Final = ("batch_id", "kind", "population", "req_id", "rows", "refused", "refusals")
+"""Fields of the event of a column batch that a reader of its intents gets: counts, and no rows."""
 
 
 class WorldMoment(NamedTuple):
@@ -220,6 +223,11 @@ class Viewpoint(NamedTuple):
         batch: dict[str, Json] = {}
         if event.type in _ABOUT_A_BATCH:
             batch = _batch_of(event, reader)
+        elif event.type == _COLUMNS and self._reads_columns(kernel, event, reader):
+            batch = {name: event.data[name] for name in _OF_COLUMNS}
+        columns = _public_columns(kernel, event)
+        if columns:
+            batch["columns"] = columns
         if not batch and not changes:
             return None
         head = {
@@ -229,6 +237,21 @@ class Viewpoint(NamedTuple):
             "sim_time": event.sim_time,
         }
         return {**head, **batch, "changes": changes}
+
+    def _reads_columns(self, kernel: Kernel, event: Event, reader: IntentReader) -> bool:
+        """Return whether the principal may read a column batch: it owns the population.
+
+        Or the domain shares its intents. A member reads no batch: the counts are of all members.
+        """
+        name = event.data["population"]
+        members = kernel.ledger.populations.get(name)
+        if members is None:
+            return False
+        if self.submitter != OPERATOR and members.owner == self.submitter:
+            return True
+        nobody = f"{name}:{members.count}"  # a reserved name: the answer is that of the domain
+        intent = {"agent_id": nobody, "kind": event.data["kind"]}
+        return reader.may_read(intent, event.data["submitter"])
 
     def _changes(self, kernel: Kernel, changes: Iterable[Json]) -> list[dict[str, Json]]:
         visible = []
@@ -264,6 +287,14 @@ class Viewpoint(NamedTuple):
         return kernel.registry.may_see(kernel.tree, self.agent_id, Ref(collection, entity))
 
 
+def _public_columns(kernel: Kernel, event: Event) -> list[str]:
+    """Return the columns that an event changed in tables of which nothing is hidden."""
+    changed = event.data.get("columns", ()) if event.type == _COLUMNS else ()
+    written = [write["column"] for write in event.data.get("written", ())]
+    names = dict.fromkeys((*changed, *written))
+    return [name for name in names if not kernel.registry.hiding(name.rpartition("/")[0])]
+
+
 def _batch_of(event: Event, reader: IntentReader) -> dict[str, Json]:
     """Return the readable intents of a batch, with its refusals if all intents are readable."""
     data = event.data
@@ -282,6 +313,9 @@ def _readable_event(event: Event, reader: IntentReader) -> Event | None:
     A projection finds intents by their place in the batch, so they stay; but not the refusals of
     intents that may not be read.
     """
+    if event.type == _COLUMNS:  # its counts are of intents that may not be read
+        hidden = dict.fromkeys(("refused", "refusals"))
+        return msgspec.structs.replace(event, data={**event.data, **hidden})
     if event.type not in _ABOUT_A_BATCH:
         return event
     data = event.data

@@ -128,7 +128,7 @@ def test_summaries_hold_counts_and_no_rows():
     summary = record_as_dict(columns.record)
     assert summary["rows"] == N
     assert summary["refused"] == sum(summary["refusals"].values()) == len(columns.refused) > 0
-    assert summary["changes"] == ["lab.agents/money"]
+    assert summary["columns"] == ["lab.agents/money"]
     assert not any(isinstance(value, bytes) for value in summary.values())
 
 

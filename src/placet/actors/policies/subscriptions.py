@@ -9,10 +9,12 @@ from typing import NamedTuple, Protocol
 
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import State
+from placet.schemas.batch import sequence_form
 from placet.schemas.codec import Json
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.identity import Ref
 from placet.schemas.log.changes import Changes, CollectionChange, EntityChange
+from placet.schemas.log.column_records import Columns, rows_of
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import LogAppend, Record, agents_of, decode_record
 
@@ -133,12 +135,55 @@ class SubscriptionTable:
         for agent in agents_of(record):
             if agent.is_removed:
                 self._end(agent.agent_id)
-        changes: Changes | None = getattr(record, "changes", None)
-        if changes is not None:
+        if isinstance(record, Columns):
+            self._publish_columns(record)
+        for write in getattr(record, "written", ()):
+            self._note_rows(write.table, None, record.seq)
+        changes: object = getattr(record, "changes", None)
+        if isinstance(changes, Changes):
             for change in changes.entities:
                 self._note(Ref(change.collection, change.entity), change)
             for collection_change in changes.collections:
                 self._note(Ref(collection_change.collection), collection_change)
+
+    def _publish_columns(self, record: Columns) -> None:
+        """Deliver the changes of a column batch to the scopes that read one of its rows."""
+        if not self.open:
+            return
+        from placet.kernel.columns.recorded import RecordedColumns  # noqa: PLC0415  # numpy is an extra
+
+        count = rows_of(record)
+        by_keys = {change.table for change in record.changes if change.at}
+        if count is None:  # all members, whose number is not in the record
+            tables: dict[str, frozenset[int] | None] = {c.table: None for c in record.changes}
+        else:
+            changed = RecordedColumns(record, count).changed_rows()
+            tables = {table: frozenset(rows.tolist()) for table, rows in changed.items()}
+        for table, rows in tables.items():
+            self._note_rows(table, rows, record.seq, is_own=table not in by_keys)
+
+    def _note_rows(
+        self, table: str, rows: frozenset[int] | None, seq: int, *, is_own: bool = False
+    ) -> None:
+        """Deliver a change of rows; a scope of the whole state is notified of the table.
+
+        Args:
+            table: Name of the table.
+            rows: Numbers of the rows; None is all.
+            seq: Seq of the change.
+            is_own: Each row was changed by its own agent; else no author is named.
+        """
+        for subscription in self._wide:
+            self._deliver(subscription, Ref(table), CollectionChange(table, seq, "", seq))
+        for ref in [ref for ref in self._by_ref if ref.collection == table]:
+            entity = ref.entity or ""
+            form = sequence_form(entity)
+            if form is None or not (rows is None or form[1] in rows):
+                continue
+            by = entity if is_own else ""
+            change = EntityChange(table, entity, None, False, seq, by, 0 if is_own else seq)
+            for subscription in self._by_ref[ref]:
+                self._deliver(subscription, ref, change)
 
     def _advance(self, seqs: int, seq: int, submitter: str | None) -> None:
         for subscription in self._counting:

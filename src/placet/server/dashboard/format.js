@@ -56,6 +56,8 @@ const OTHERS = {
   rules_changed: () => ["", "other rules decide from here on"],
   fork_adopted: () => ["", "was forked from another world"],
   patched: () => ["operator", "put something otherwise"],
+  table_made: (event) => ["", `table ${tame(event.table)} of ${whole(event.count ?? 0)} rows`],
+  columns: (event) => ["", ofColumns(event)],
 };
 const ABOUT_AGENTS = new Set(["registered", "agent_changed"]);
 
@@ -92,6 +94,13 @@ export function said(event) {
   if (event.succeeded === false || event.type === "settlement_failed") line.kind = "failed";
   if (!line.who) line.detail = changed(event);
   return line;
+}
+
+/** Say a column batch as counts: its rows are in the log. */
+function ofColumns({ population, kind, rows, refused }) {
+  if (kind === undefined) return "columns were changed";
+  const count = typeof rows === "number" ? `${whole(rows)} rows` : "all rows";
+  return `${tame(kind, 64)} of ${tame(population)}: ${count}${refused ? `, ${whole(refused)} refused` : ""}`;
 }
 
 function ofBatch(event, line) {
