@@ -8,7 +8,8 @@ visible entity has changed, and its present value; never an older one. Close cha
 are reported once.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -134,6 +135,57 @@ class Viewpoint(NamedTuple):
         known = {collection} if collection and is_known else ()
         shown = {name: rows for name, rows in visible.items() if rows or name in known}
         return state_at(shown, path)
+
+    def page(
+        self, kernel: Kernel | WorldMoment, collection: str, after: str | None, limit: int
+    ) -> tuple[dict[str, Json], str | None]:
+        """Return some visible entities of a collection in order, and where to continue.
+
+        Rows of a table of which nothing is hidden are in the order of their numbers, and only those
+        of the page are made. Other entities are sorted by id.
+
+        Args:
+            kernel: The world.
+            collection: Name of the collection.
+            after: Id of the entity before the first; None is the beginning.
+            limit: Largest number of entities.
+
+        Returns:
+            The entities, and the id of the last one if more may follow.
+
+        Raises:
+            KeyError: There is no such collection that is visible, or no such row.
+            Problem: There is no such agent.
+        """
+        self.check(kernel)
+        if not self.sees_everything and kernel.registry.hiding(collection):
+            names: Iterator[str] = iter(self.state(kernel, collection))  # raises if it is hidden
+            return self._taken(kernel, collection, _after(names, after), limit)
+        table = kernel.tree.tables.get(collection)
+        if table is None:
+            return self._taken(kernel, collection, _after(kernel.state[collection], after), limit)
+        first = 0
+        if after is not None:
+            first = table.number_of(after) + 1
+            if not first:
+                raise KeyError(after)
+        rows = (f"{table.stem}:{row}" for row in range(first, table.count))
+        return self._taken(kernel, collection, rows, limit)
+
+    def _taken(
+        self, kernel: Kernel | WorldMoment, collection: str, names: Iterator[str], limit: int
+    ) -> tuple[dict[str, Json], str | None]:
+        rows = kernel.state[collection]
+        page: dict[str, Json] = {}
+        for name in islice(names, limit):
+            fields = (
+                rows[name]
+                if self.sees_everything
+                else self._visible_fields(kernel, collection, name)
+            )
+            page[name] = thaw(dict(fields or {}))
+        last = next(reversed(page), None)
+        return page, last if len(page) == limit else None
 
     def events(
         self, kernel: Kernel, events: Sequence[Event], reported: set[str] | None = None
@@ -285,6 +337,11 @@ class Viewpoint(NamedTuple):
     def _may_see(self, kernel: Kernel, collection: str, entity: str) -> bool:
         assert self.agent_id is not None, "a viewpoint that sees everything has no agent"
         return kernel.registry.may_see(kernel.tree, self.agent_id, Ref(collection, entity))
+
+
+def _after(names: Iterable[str], after: str | None) -> Iterator[str]:
+    """Yield the sorted names that follow one."""
+    return iter(names) if after is None else (name for name in names if name > after)
 
 
 def _public_columns(kernel: Kernel, event: Event) -> list[str]:

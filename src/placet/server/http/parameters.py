@@ -81,6 +81,15 @@ PageLimit = Annotated[
     Meta(ge=1, le=1_000_000, description="Number of items; the server has an upper bound, too."),
 ]
 
+AfterEntity = Annotated[
+    str | None,
+    Meta(description="Entities of the collection after this one, its id."),
+]
+EntityLimit = Annotated[
+    Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+    Meta(description="Number of entities; the server has an upper bound, too."),
+]
+
 
 def read_query(query: bytes, kind: type[T]) -> T:
     """Parse the query of a URL into a struct of type `kind`.

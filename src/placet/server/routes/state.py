@@ -14,7 +14,15 @@ from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
 from placet.server.context import RequestContext, context_of, entered
 from placet.server.credentials import Principal
-from placet.server.http.parameters import Fields, FromRecord, PageLimit, SinceSeq, ViewAgent
+from placet.server.http.parameters import (
+    AfterEntity,
+    EntityLimit,
+    Fields,
+    FromRecord,
+    PageLimit,
+    SinceSeq,
+    ViewAgent,
+)
 from placet.server.http.problems import Problem
 from placet.server.http.reads import Reads
 from placet.server.http.routing import OF_WORLD, Routes
@@ -35,6 +43,8 @@ class StateQuery(Fields, frozen=True):
 
     path: str = ""
     agent: ViewAgent = None
+    after: AfterEntity = None
+    limit: EntityLimit = None
 
 
 class EventsQuery(Fields, frozen=True):
@@ -92,20 +102,59 @@ async def get_state(world: str, request: Request, query: StateQuery) -> Json:
     """Return the state, or a part: `collection`, `collection/entity`, `collection/entity/field`.
 
     With an agent's token, only the entities and fields visible to the agent are returned.
+
+    With `limit` or `after`, the path is a collection, and some of its entities are returned:
+    `next` is the `after` of the next page, null at the end. The pages of a world that changes are
+    of several seqs.
     """
     context, who, orchestrator = entered(request, world)
     viewpoint = await sight_of(context, who, orchestrator, query.agent)
+    token = context.principal(request).submitter
+    if query.limit is not None or query.after is not None:
+        return await _state_page(context, token, orchestrator, viewpoint, query)
 
     def encode(moment: WorldMoment) -> bytes:
         value = viewpoint.state(moment, query.path)
         at = {"seq": moment.seq, "sim_time": moment.sim_time, "path": query.path}
         return to_json({**at, "value": value})
 
-    token = context.principal(request).submitter
     try:
         return await looked_at(context.reads, token, orchestrator, viewpoint, query.path, encode)
     except KeyError:
         raise Problem("not_found", f"there is nothing at {query.path!r} that you may see") from None
+
+
+async def _state_page(
+    context: RequestContext,
+    token: str,
+    world: Orchestrator,
+    viewpoint: Viewpoint,
+    query: StateQuery,
+) -> Json:
+    """Return a page of a collection.
+
+    Raises:
+        Problem: The path is no collection that is visible, or `after` no row of the table.
+    """
+    collection, most = query.path.strip("/"), context.limits.page_items_max
+    limit = min(query.limit or most, most)
+
+    def encode(moment: WorldMoment) -> bytes:
+        value, last = viewpoint.page(moment, collection, query.after, limit)
+        at = {"seq": moment.seq, "sim_time": moment.sim_time, "path": query.path}
+        return to_json({**at, "value": value, "next": last})
+
+    size_max = limit if viewpoint.sees_everything else None
+    try:
+        return await looked_at(
+            context.reads, token, world, viewpoint, collection, encode, size_max=size_max
+        )
+    except KeyError:
+        raise Problem(
+            "not_found",
+            f"there is no page of {query.path!r} that you may see after {query.after!r}; a page is "
+            "of a collection, and follows an entity of it",
+        ) from None
 
 
 @table.on("GET", "/worlds/{world}/events", "List events", "Events", 410, *OF_WORLD, is_hot=True)
@@ -195,6 +244,8 @@ async def looked_at(
     viewpoint: Viewpoint,
     path: str,
     encode: Callable[[WorldMoment], T],
+    *,
+    size_max: int | None = None,
 ) -> T:
     """Encode the present of a world; a large state is encoded from a cut, in a thread.
 
@@ -205,6 +256,7 @@ async def looked_at(
         viewpoint: Whose view is encoded.
         path: The part of the state.
         encode: Called with the present.
+        size_max: Largest number of entities that it looks at; None is all at the path.
 
     Raises:
         KeyError: Nothing is visible at the path.
@@ -214,6 +266,7 @@ async def looked_at(
     def look(kernel: Kernel) -> T | WorldMoment:
         viewpoint.check(kernel)
         size = viewpoint.size_of(kernel, path)
+        size = size if size_max is None else min(size, size_max)
         reads.charge(token, entities=size)
         is_cut = size > _ENTITIES_AT_ONCE_MAX
         moment = WorldMoment.of(kernel, is_cut=is_cut)
