@@ -79,7 +79,8 @@ def test_a_projection_of_another_domain_gets_no_refusals():
 
 async def pages_of(served, collection, limit, **more):
     """Return the pages of a collection."""
-    pages, after = [], ""
+    pages: list[dict[str, object]] = []
+    after: str | None = ""
     while after is not None:
         query = f"state?path={collection}&limit={limit}" + (f"&after={after}" if after else "")
         answer = await served.get(query, **more)
