@@ -164,9 +164,9 @@ def test_steps_and_mates_are_drawn_among_those_there_are():
             if (i or j) and 0 <= row + i < side and 0 <= column + j < side
         }
         assert {int(to[cell]) for to in drawn} == around
-    cell = np.array([2, 0, 2, 2, 1])
+    cells = np.array([2, 0, 2, 2, 1])
     for draw in np.linspace(0, 0.999, 7):
-        has_mate, mate = wealth.mates(cell, np.full(5, draw))
+        has_mate, mate = wealth.mates(cells, np.full(5, draw))
         assert has_mate.tolist() == [True, False, True, True, False]
-        assert (cell[mate[has_mate]] == 2).all()
+        assert (cells[mate[has_mate]] == 2).all()
         assert (mate[has_mate] != np.flatnonzero(has_mate)).all()

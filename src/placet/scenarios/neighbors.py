@@ -37,9 +37,9 @@ class Pairs(NamedTuple):
         """Return for each row a sum over its neighbors, `(rows, ...)`.
 
         Args:
-            to_first: Value that the first row of each pair receives of the second: a number, or an
-                array with an item for each pair.
-            to_second: Value that the second receives of the first.
+            to_first: Summand of the first row of each pair: a number, or an array with an item for
+                each pair.
+            to_second: Summand of the second row, likewise.
         """
         given = np.concatenate([self._spread(to_first), self._spread(to_second)])
         receivers = np.concatenate([self.first, self.second])

@@ -1,4 +1,4 @@
-"""The argument of a population's policy: its columns, draws, and neighbors."""
+"""The view of a population, with which its policy is called: columns, draws, and neighbors."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias

@@ -191,7 +191,7 @@ def _joined(failures: Sequence[PolicyError]) -> PolicyError:
 
 
 def short_text(value: object) -> str:
-    """Return the text of a policy's result, cut for a message."""
+    """Return the text of a value that a policy returned, cut for a message."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 

@@ -40,7 +40,9 @@ class Flock(Domain):
         )
 
     def on_register(self, draft, agent_id, attributes):
-        draft.create("flock.walkers", agent_id, {"position": list(attributes.get("position", (0.0, 0.0)))})
+        draft.create(
+            "flock.walkers", agent_id, {"position": list(attributes.get("position", (0.0, 0.0)))}
+        )
 
 
 def near_birds(reach=12.0):

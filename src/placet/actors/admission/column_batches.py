@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class QueuedColumns(CheckedBatch):
-    """A column batch with its own copy of the arrays.
+    """A column batch in the queue, with copies of its arrays.
 
     Attributes:
         columns: The batch, whose arrays are views of `encoded`.
@@ -74,7 +74,7 @@ def copied(batch: ColumnBatch, kernel: "Kernel") -> QueuedColumns:
 
 
 def load_form(batch: ColumnBatch) -> list[dict[str, object]]:
-    """Return owner and priority of a batch that is not checked, for the queue."""
+    """Return an intent with the owner and the priority of a batch that is not checked."""
     population = batch.population
     name = population if isinstance(population, str) else population.name
     return [{"agent_id": name, "priority": DEFAULT_PRIORITY}]

@@ -38,7 +38,7 @@ class Segregation(Domain):
         return {"side": self._side, "minority": self._minority}
 
     def on_populate(self, draft: Draft, population: NewPopulation) -> None:
-        """Give each person a cell of its own and a group, at random."""
+        """Place each person in a separate cell, and draw its group."""
         random = np.random.default_rng(draft.randint_below(2**32, "places"))
         cells = random.permutation(self._side * self._side)[: population.count]
         people = draft.columns(population.table)
@@ -83,7 +83,7 @@ def neighbors_of(cell: Array, group: Array, side: int) -> tuple[Array, Array]:
 
 
 def like_share(cell: Array, group: Array, side: int) -> float:
-    """Return the mean share of like people among the neighbors of those who have neighbors."""
+    """Return the mean share of like neighbors over all people with neighbors."""
     like, others = neighbors_of(cell, group, side)
     has_some = like + others > 0
     return float((like[has_some] / (like + others)[has_some]).mean())

@@ -24,7 +24,7 @@ STRIDE, FLIGHT, ROUNDING = 3.0, 1.0, 1e-6
 CHASE_TICKS = 10
 
 
-class Walk(TypedDict):
+class DogStep(TypedDict):
     """The payload of a dog's step."""
 
     to: tuple[float, float]
@@ -41,7 +41,7 @@ class Shepherd(Domain):
         place = Field("f8", 2, low=0, high=side)
         self.tables = (Table(BIRDS, {"position": place}),)
         self.kinds = (
-            Kind("Walk", Walk, walk),
+            Kind("Walk", DogStep, walk),
             Kind("Fly", {"to": place}, rows=fly, table=BIRDS),
         )
 
@@ -94,7 +94,8 @@ def chase(view: View, intent: IntentFactory) -> list[Intent]:
 def flee(view: PopulationView) -> dict[str, Any]:
     """Fly away from a dog nearby, else anywhere.
 
-    Option: `fear` is the size of the cells: a bird flees from a dog of its own or an adjacent cell.
+    Option: `fear` is the size of the cells. A bird flees from a dog of its cell or of an adjacent
+    one.
     """
     position, side = view["position"], view.settings["side"]
     fear = view.options.get("fear", 10.0)

@@ -62,7 +62,7 @@ def catch(rows: Rows) -> None:
     one, other = links["one"][link], links["other"][link]
     source = np.where(one == rows.numbers, other, one)
     is_own = (one == rows.numbers) | (other == rows.numbers)
-    rows.refuse(~is_own, "no_link", "a person catches the disease by a link of its own")
+    rows.refuse(~is_own, "no_link", "the link must be one of the person")
     rows.refuse(rows.own["state"] != SUSCEPTIBLE, "immune", "the person must be susceptible")
     is_infectious = rows.table(PEOPLE)["state"][source] == INFECTIOUS
     rows.refuse(~is_infectious, "not_infectious", "the other person must be infectious")

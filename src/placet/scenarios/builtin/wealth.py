@@ -55,7 +55,7 @@ class Wealth(Domain):
 
 
 def give(rows: Rows) -> None:
-    """Give a coin to a person in the same cell."""
+    """Move a coin to the purse of a person in the same cell."""
     to = rows.payload["to"]
     rows.refuse(to == rows.numbers, "to_itself", "give to another person")
     there = rows.table(PEOPLE)["cell"][to % len(rows.table(PEOPLE)["cell"])]
@@ -85,16 +85,16 @@ def step(cell: Array, unit: Array, side: int) -> Array:
 
 
 def mates(cell: Array, unit: Array) -> tuple[Array, Array]:
-    """Return who has company in its cell, and for each one of the others there, by a draw."""
+    """Return whether each shares its cell, and another person of that cell, by a draw."""
     order = np.argsort(cell, kind="stable")
     held = np.bincount(cell)
     first = (np.cumsum(held) - held)[cell]
     rank = np.empty(len(cell), np.int64)
     rank[order] = np.arange(len(cell)) - first[order]
-    company = held[cell] - 1
-    place = np.floor(unit * company).astype(np.int64)
+    others = held[cell] - 1
+    place = np.floor(unit * others).astype(np.int64)
     place += place >= rank  # the person itself is passed over
-    return company > 0, order[np.minimum(first + place, len(cell) - 1)]
+    return others > 0, order[np.minimum(first + place, len(cell) - 1)]
 
 
 def gini(coins: Array) -> float:
