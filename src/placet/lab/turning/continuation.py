@@ -26,9 +26,11 @@ from placet.scenarios.policies import policies_of
 from placet.scenarios.population import Population
 from placet.scenarios.resume import find_run
 from placet.scenarios.scenario import Scenario, as_text, from_text
+from placet.scenarios.setup import populations_of
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SEED_MAX
+from placet.schemas.log.column_records import Columns
 from placet.schemas.log.expand import BatchRecord, batches_of
 from placet.schemas.log.record import Admitted, Refused, Scheduled, SingleBlock, Tick, encode_record
 from placet.schemas.log.snapshot import Snapshot, decode_snapshot, encode_snapshot
@@ -41,6 +43,9 @@ from placet.stores.snapshots.recovery import (
     trusted_snapshots,
 )
 from placet.sweeps.errors import LabError
+
+_DECIDED = Admitted | SingleBlock | Refused | Scheduled | Columns
+"""Types of the records of batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,7 @@ def states_at(log: EventLog, ticks: Sequence[int], tick_ns: int) -> Iterator[Tic
     tick: int | None = next(wanted)
     for ordinal, data in read_on(log, past.journal.count):
         record = decode(data, ordinal)
-        if tick == 0 and isinstance(record, Admitted | SingleBlock | Refused | Scheduled | Tick):
+        if tick == 0 and isinstance(record, _DECIDED | Tick):
             yield _state(past, 0)
             tick = next(wanted, None)
         past.apply(data)
@@ -215,6 +220,7 @@ class Continuation:
         # Members are of the run's own seed: where an agent began does not change.
         policies = policies_of(scenario.name, scenario.agents)
         self._population = Population(self._scenario, policies, members=scenario.members())
+        self._populations = populations_of(self._scenario, {})
 
     def run(self, until: int) -> None:
         """Continue until this many ticks are completed.
@@ -231,7 +237,8 @@ class Continuation:
             proposed = [
                 agent.propose(view, self.tick) for agent, view in zip(agents, views, strict=True)
             ]
-            self.step([batch for batch in proposed if batch])
+            columns = [] if self._populations is None else self._populations.batches(kernel)
+            self.step([*[batch for batch in proposed if batch], *columns])
 
     def step(self, batches: Sequence[object]) -> None:
         """Complete one tick with these batches: lists of intents, or checked ones."""
@@ -249,7 +256,15 @@ def state_without(
         before: The state before the tick.
         records: Records of the tick's batches.
         left_out: Places in `records` of the batches that are left out.
+
+    Raises:
+        LabError: The run has populations, whose column batches are decided beside the others.
     """
+    if run.parsed.populations:
+        raise LabError(
+            "no batch can be left out of a tick with column batches; compare continuations of "
+            "other seeds instead"
+        )
     made: list[bytes] = []
     world = Continuation(run, before, sink=made.append)
     world.step(
