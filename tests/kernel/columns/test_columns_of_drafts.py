@@ -378,6 +378,13 @@ def test_columns_written_at_the_opening_are_in_the_record_of_the_table() -> None
     assert verifier.state.digest().hex() == kernel.digest()
 
 
+def test_a_table_of_agents_is_not_there_before_its_population() -> None:
+    kernel = Kernel(Before(on_tick=lambda draft, _: draft.columns("sky.birds")))
+    faults = faults_of(kernel)
+    kernel.tick(1.0)
+    assert "no table 'sky.birds' yet" in faults[0]
+
+
 def test_on_open_that_raises_opens_no_world() -> None:
     with pytest.raises(ValidationError, match="within 0 and 99"):
         opened(on_populate=lambda draft, _: draft.columns("sky.birds").set("age", 100))
@@ -403,6 +410,7 @@ def test_on_populate_writes_the_columns_of_its_population() -> None:
 def test_a_population_whose_hook_raises_leaves_other_tables_as_they_were() -> None:
     def write(draft: Any, population: Any) -> None:
         draft.columns("sky.cells").set("who", 1)
+        draft.put("sky.birds", f"{population.name}:2", "age", 4)
         if population.name == "birds":
             raise ZeroDivisionError
 

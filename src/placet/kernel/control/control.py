@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from msgspec.structs import asdict, replace
 
+from placet.kernel.arrays.extra import require_numpy
 from placet.kernel.arrays.field import Table, spec_of
 from placet.kernel.commit.apply_record import apply_record
 from placet.kernel.commit.commit import Journal
@@ -94,6 +95,8 @@ class Control:
             ValidationError: An `on_open` raised, or made what no record can hold.
         """
         registry, draft = self._context.registry, self._context.transaction
+        if registry.tables:
+            require_numpy(f"the world {world!r}")
 
         def header(changes: Changes) -> Header:
             return Header(
@@ -483,7 +486,7 @@ class Control:
         else:
             draft.open_batch()
         draft.begin(0, self._ledger.seq + 1 if seq is None else seq, by)
-        if self._context.state.tables and action in _WRITING_COLUMNS:
+        if action in _WRITING_COLUMNS and self._context.registry.tables:
             draft.open_columns()
         try:
             for hook in hooks:

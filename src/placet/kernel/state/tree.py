@@ -352,6 +352,8 @@ class State:
         table = self.tables.pop(name)
         del self.collections[name]
         self.authors.drop(table.stem)
+        # Undone writes of its rows wait for a digest, which would look for the collection.
+        self.dirty[:] = [place for place in self.dirty if place[0] != name]
 
     # the whole
 
