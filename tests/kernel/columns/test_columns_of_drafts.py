@@ -349,6 +349,25 @@ def test_a_rollback_over_hooks_leaves_no_trace(seed: int) -> None:
     require_fold(world, log)
 
 
+def test_a_hook_has_no_array_copied_after_it() -> None:
+    kernel, _ = opened(on_tick=lambda draft, _: draft.columns("sky.birds").set("age", 4))
+    table = kernel.tree.tables["sky.birds"]
+    kernel.patch([("sky.birds", "birds:1", {"small": 1}, False)], "a test")
+    small, seqs = table.columns["small"], table.seqs
+    kernel.tick(1.0)
+    age, stamped = table.columns["age"], table.seqs
+    assert stamped is not seqs  # the version before the hook has the others
+    kernel.patch([("sky.birds", "birds:1", {"small": 2, "age": 3}, False)], "a test")
+    assert table.columns["small"] is small
+    assert table.columns["age"] is age
+    assert table.seqs is stamped
+    cut = kernel.tree.cut()
+    kernel.tick(1.0)
+    kernel.patch([("sky.birds", "birds:1", {"small": 3}, False)], "a test")
+    assert table.columns["small"] is not cut.tables["sky.birds"].columns["small"]
+    assert cut.get("sky.birds", "birds:1", "small") == 2.0
+
+
 # the other hooks
 
 

@@ -243,6 +243,10 @@ class TableData(Collection):
         self._total = version.total
         self._shared = {*self.fields, _STAMPS} if is_kept else set(version.shared)
 
+    def release(self, version: TableVersion) -> None:
+        """Write arrays in place again that were copied before a write for this version alone."""
+        self._shared &= version.shared
+
     def make_cut(self) -> "TableData":
         """Return an immutable copy that shares the columns, and has no stamps to rely on.
 

@@ -239,7 +239,9 @@ class Transaction(Draft):
 
     def close_columns(self) -> None:
         """Have no hook write columns from now on; the writes so far can no longer be undone."""
-        self.column_hook = None
+        hook, self.column_hook = self.column_hook, None
+        for _, table, version in hook.undo if hook is not None else ():
+            table.release(version)
 
     def undo_hooks(self) -> None:
         """Undo all changes of hooks, those of columns too, newest first."""
