@@ -170,13 +170,19 @@ class TableData(Collection):
 
     def touch_rows(self, rows: "NDArray[np.int64] | None", seq: int, by: int) -> None:
         """Stamp rows, each once, as `Stamp.touch` by an author of this number; None is all."""
+        if rows is None:  # new arrays cost less than a copy of shared ones
+            self.foreign = np.where(self.bys != by, self.seqs, self.foreign)
+            self.seqs = np.full(self.count, seq, np.int64)
+            self.bys = np.full(self.count, by, np.int32)
+            self.named = {}
+            self._shared.discard(_STAMPS)
+            return
         seqs, bys, foreign = self.writable_stamps()
-        target = slice(None) if rows is None else rows
-        foreign[target] = np.where(bys[target] != by, seqs[target], foreign[target])
+        foreign[rows] = np.where(bys[rows] != by, seqs[rows], foreign[rows])
         if self.named:
-            for row in [*self.named] if rows is None else rows.tolist():
+            for row in rows.tolist():
                 self.named.pop(row, None)
-        bys[target], seqs[target] = by, seq
+        bys[rows], seqs[rows] = by, seq
 
     def set_author(self, row: int, by: str) -> None:
         """Set the author of the latest change of a row; the empty name is that of several."""
