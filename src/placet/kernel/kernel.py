@@ -186,6 +186,8 @@ class Kernel:
         self._declare(past.header.changes)
         if self._validate_header(past.header, past.ledger) != rules:
             self._control.change_rules(rules)
+        else:
+            self._open_lost_tables(past.header)
         # A fork may have been cut before the first settings, which take a seq even as the default.
         if past.ledger.policy != settings or past.configured_data is None:
             self._control.configure(settings)
@@ -834,6 +836,25 @@ class Kernel:
             )
         require_compatible(then, ledger.scheduled.values(), self.registry)
         return then
+
+    def _open_lost_tables(self, header: Header) -> None:
+        """Open the domains again for tables whose records the log lost, as a fork may be cut.
+
+        The rules are those of the log, so `on_open` has written these tables. A table that a later
+        release of a domain declares has its defaults instead.
+        """
+        tables = self._state.tables
+        declared = [table.name for table in self.registry.tables.values() if table.rows is not None]
+        if all(name in tables for name in declared):
+            return
+        from placet.kernel.log.sandbox import Sandbox  # noqa: PLC0415  # for such a log alone
+
+        ledger = Ledger(self.ledger.policy)
+        sandbox = Sandbox(self.registry, self._structure, State(), ledger, header)
+        sandbox.control.begin(header.world, header.seed, {}, rules_in(header))
+        for name, table in sandbox.context.state.tables.items():
+            if name not in tables:
+                self._state.add_table(table)
 
     def _make_tables(self) -> None:
         """Make the tables without agents that the log does not have."""

@@ -10,6 +10,7 @@ import pytest
 from placet.kernel import ColumnBatch, Domain, Field, Kernel, KernelConfig, Kind, RecordList, Table
 from placet.kernel.log.replay import folded
 from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.rules_version import rules_of
 from placet.kernel.state.table import TableData
 from placet.schemas.effect import Settlement
 from placet.schemas.errors import ValidationError
@@ -582,6 +583,44 @@ def test_the_columns_of_a_hook_have_a_text() -> None:
     assert texts == ["<DraftColumns of 'sky.cells': 12 rows> 2"]
 
 
+@pytest.mark.parametrize("records", [1, 2])
+def test_a_log_cut_before_its_tables_opens_them_again(records: int) -> None:
+    write = {
+        "on_open": lambda draft: draft.columns("sky.cells").set(
+            "heat", [draft.draw(str(row)) for row in range(N)]
+        )
+    }
+    whole, cut = RecordList(), RecordList()
+    kernel = Kernel(Hooked(**write), KernelConfig(seed=3), sink=whole)
+    cut.extend(whole[:records])
+    again = Kernel(Hooked(**write), KernelConfig(seed=3), sink=cut, history=whole[:records])
+    assert cut == whole
+    assert again.world_digest() == kernel.world_digest()
+    verifier = Verifier([Hooked(**write)])
+    for data in cut:
+        verifier.apply(data)
+    assert verifier.state.digest().hex() == kernel.digest()
+
+
+class Later(Hooked):
+    """A later release of the domain."""
+
+    version = "2"
+
+
+def test_a_log_cut_before_its_tables_has_their_defaults_under_other_rules() -> None:
+    write = {"on_open": lambda draft: draft.columns("sky.cells").set("heat", 9)}
+    whole, cut = RecordList(), RecordList()
+    old = rules_of(Kernel(Hooked(**write), KernelConfig(seed=3), sink=whole).registry)
+    cut.extend(whole[:1])
+    kernel = Kernel(Later(**write), KernelConfig(seed=3), sink=cut, history=whole[:1])
+    assert kernel.state["sky.cells"]["cells:0"]["heat"] == 0.5
+    verifier = Verifier(lambda rules: [(Hooked if rules == old else Later)(**write)])
+    for data in cut:
+        verifier.apply(data)
+    assert verifier.state.digest().hex() == kernel.digest()
+
+
 class Before(Hooked):
     """The domain before it had cells."""
 
@@ -591,8 +630,13 @@ class Before(Hooked):
 def test_a_table_that_a_later_release_declares_has_its_defaults() -> None:
     log = RecordList()
     kernel = Kernel(Before(), KernelConfig(seed=3), sink=log)
+    old = rules_of(kernel.registry)
     kernel.register_population("birds", N, table="sky.birds")
     write = {"on_open": lambda draft: draft.columns("sky.cells").set("heat", 9)}
     kernel = Kernel(Hooked(**write), KernelConfig(seed=3), sink=log, history=[*log])
     assert kernel.state["sky.cells"]["cells:0"]["heat"] == 0.5
     require_fold(kernel, log)
+    verifier = Verifier(lambda rules: [Before() if rules == old else Hooked(**write)])
+    for data in log:
+        verifier.apply(data)
+    assert verifier.state.digest().hex() == kernel.digest()

@@ -222,6 +222,9 @@ class Verifier(Replayer):
             if self._registry is not None:
                 self._verify_header(self._registry, record)
         super()._fold(record, data)
+        if isinstance(record, RulesChanged):  # a table of later rules has its defaults
+            for name in [name for name, table in self.state.tables.items() if not table.seq]:
+                self.state.drop_table(name)
 
     def _verify_header(self, registry: Registry, record: Header) -> None:
         """Open the domains in a new world, and compare their initial state with the header.
