@@ -70,6 +70,8 @@ _ARGUMENTS: Final[Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "SettingTypeError": (("beta", "text"), {}),
     "InvalidJsonValue": (("text",), {}),
     "Problem": (("not_found", "none"), {"headers": {"allow": "GET"}, "store": "x"}),
+    "ColumnViolation": (("A", "Fly", 7, "row 3 differs"), {}),
+    "UnequalCallsError": ((), {}),
     "PropertyViolation": (("it holds", (), TraceRunner(World), "it does not"), {}),
 }
 """Arguments of each class with an `__init__`, by the name of the class that defines it."""

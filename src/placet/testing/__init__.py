@@ -20,8 +20,8 @@ except ImportError as error:
         "install placet[testing]"
     ) from error
 
-from placet.testing.column_laws import ColumnViolation, check_columns
+from placet.testing.column_laws import check_columns
 from placet.testing.domain_property_tests import domain_property_tests
-from placet.testing.errors import PropertyViolation
+from placet.testing.errors import ColumnViolation, PropertyViolation
 
 __all__ = ["ColumnViolation", "PropertyViolation", "check_columns", "domain_property_tests"]

@@ -5,45 +5,23 @@ Law A: a batch decided as arrays, or row by row in plain Python, leaves the same
 Law B, of kinds whose rule reads the agent's own row alone, and there no field that it adds to: a
 column batch and ordinary intents of one group get the same codes and leave the same state.
 
-A rule breaks law A where it is not row-wise, or not deterministic: where what it does for a row
-depends on which rows are in the call.
+A rule breaks law A where it is not row-wise, or not deterministic: where its effect on a row depends
+on which rows are in the call.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
 
 from placet.kernel import Domain
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.name_suggestions import did_you_mean
-from placet.schemas.portable_error import PortableError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Columns: TypeAlias = Mapping[str, object]
-    ColumnsOf: TypeAlias = Callable[[np.random.Generator, str, NDArray[np.int64]], Columns]
+    from placet.testing.column_worlds import ColumnsOf
 
 WORLDS: Final = 20
 BATCHES: Final = 10
 MEMBERS_MAX: Final = 12
-
-
-class ColumnViolation(PortableError, AssertionError):  # noqa: N818  # names the finding
-    """Raised when a rule of rows breaks a law of column batches.
-
-    Attributes:
-        law: `A` or `B`.
-        kind: The kind of the batch.
-        seed: Seed of the world: `check_columns(..., seed=seed, worlds=1)` finds it again.
-        finding: The difference between the two ways of deciding.
-    """
-
-    def __init__(self, law: str, kind: str, seed: int, finding: str) -> None:
-        super().__init__(
-            f"the rule of rows of {kind!r} breaks law {law} in the world of seed {seed}: {finding}"
-        )
-        self.law, self.kind, self.seed, self.finding = law, kind, seed, finding
 
 
 @explain_keywords

@@ -1,7 +1,7 @@
 """Worlds of one seed that decide the same column batches in several ways."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,13 @@ from placet.kernel.plugin.domain import Kind
 from placet.kernel.plugin.rows import ColumnReader, Rows, Rows64
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.log.record import decode_record
-from placet.testing.column_laws import ColumnViolation
+from placet.testing.errors import ColumnViolation
 
 if TYPE_CHECKING:
     from placet.schemas.verdict import Verdict
-    from placet.testing.column_laws import ColumnsOf
+
+ColumnsOf: TypeAlias = Callable[[np.random.Generator, str, NDArray[np.int64]], Mapping[str, object]]
+"""Of a generator, a name and numbers of members: values of some columns."""
 
 _SMALL = 8
 """Magnitude of the numbers that are drawn for a field without a bound."""
@@ -101,7 +103,7 @@ class ColumnWorlds:
             first = self._arrays.decide_columns(batch, float(number // 2))
             second = self._rows.decide_columns(batch, float(number // 2))
             self._compare(kind.name, first, second)
-            if self._reads_own_row(kind, batch):  # called last: a rule may keep what it sees
+            if self._reads_own_row(kind, batch):  # called last: a rule may keep its rows
                 self._compare_ordinary(kind.name, batch, first)
             for code, count in first.counts().items():
                 counts[kind.name][code] = counts[kind.name].get(code, 0) + count

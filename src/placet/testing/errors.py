@@ -26,3 +26,20 @@ class PropertyViolation(PortableError, AssertionError):  # noqa: N818  # names t
         self.trace = trace
         self.story = tuple(story)
         self.finding = finding
+
+
+class ColumnViolation(PortableError, AssertionError):  # noqa: N818  # names the finding
+    """Raised when a rule of rows breaks a law of column batches.
+
+    Attributes:
+        law: `A` or `B`.
+        kind: The kind of the batch.
+        seed: Seed of the world: `check_columns(..., seed=seed, worlds=1)` finds it again.
+        finding: The difference between the two ways of deciding.
+    """
+
+    def __init__(self, law: str, kind: str, seed: int, finding: str) -> None:
+        super().__init__(
+            f"the rule of rows of {kind!r} breaks law {law} in the world of seed {seed}: {finding}"
+        )
+        self.law, self.kind, self.seed, self.finding = law, kind, seed, finding

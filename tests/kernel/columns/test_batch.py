@@ -11,7 +11,8 @@ from placet.kernel.columns.recorded import RecordedColumns
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier
-from placet.schemas.log.column_records import Columns, rows_of
+from placet.schemas.log.column_records import Columns
+from placet.schemas.log.column_summary import rows_of
 from placet.schemas.log.record import decode_record
 from tests.kernel.columns.lab import lab, lab_kernel
 
@@ -46,7 +47,7 @@ def test_batch_without_rows_leaves_its_record_and_changes_nothing(
     assert isinstance(record, Columns)
     assert (rows_of(record), row_of(record, "birds:0")) == (0, None)
     columns = RecordedColumns(record, 3)
-    assert (len(columns), columns.counts(), columns.changed_rows()) == (0, {}, {})
+    assert (len(columns), columns.refusals(), columns.changed_rows()) == (0, [], {})
     again = Verifier([lab(3, 4)])
     for data in log:
         again.apply(data)

@@ -53,7 +53,7 @@ def decided(
         ours, theirs = (kernel.step(1.0, [batch])[0] for kernel in kernels)
         found: Any = ours
         counts.append(found.counts())
-        assert found.counts() == theirs.counts()  # type: ignore[attr-defined]  # of columns
+        assert found.counts() == theirs.counts()
     assert logs[0] == logs[1]
     assert folded(logs[0]).state.digest().hex() == kernels[0].digest()
     return counts

@@ -212,7 +212,8 @@ def test_agents_and_members_are_found_by_name() -> None:
     assert "hens:4" in agents
     assert "hens:5" not in agents
     assert "cats:0" not in agents
-    assert 3 not in agents
+    key: Any = 3
+    assert key not in agents
     assert agents.get("hens:5") is None
     assert list(agents) == ["ann"]
     tats = agents["hens:1"].tats

@@ -289,7 +289,7 @@ class OwnAlone(Visibility):
 class HiddenDen(Den):
     """People who do not know of each other."""
 
-    sight = OwnAlone()
+    sight: Any = OwnAlone()
 
     def __init__(self) -> None:
         super().__init__(is_open=False)

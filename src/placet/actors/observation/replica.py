@@ -186,7 +186,7 @@ class ReadReplica:
         return refs
 
     def _fold_arrays(self, record: Record) -> list[Ref]:
-        """Apply what a record changes in whole columns: a new table, a column batch, by hooks."""
+        """Apply the changes of a record in whole columns: a new table, a column batch, by hooks."""
         written: Sequence[ColumnWrite] = getattr(record, "written", ())
         if not written and not isinstance(record, TableMade | Columns):
             return []

@@ -14,7 +14,8 @@ from placet.schemas.codec import Json
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.identity import Ref
 from placet.schemas.log.changes import Changes, CollectionChange, EntityChange
-from placet.schemas.log.column_records import Columns, rows_of
+from placet.schemas.log.column_records import Columns
+from placet.schemas.log.column_summary import rows_of
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import LogAppend, Record, agents_of, decode_record
 
