@@ -253,3 +253,12 @@ async def test_world_without_column_batches_takes_none_into_account():
     async with Orchestrator(Counters()) as world:
         alice = await world.register_agent("alice")
         assert (await alice.submit([add("r")])).admitted
+
+
+@in_virtual_time
+async def test_next_event_clock_decides_a_column_batch_before_time_advances():
+    async with opened(clock="next_event") as world:
+        birds = await populated(world)
+        verdict = await world.submit(move(birds["position"] + 0.5))
+        assert verdict.counts() == {"admitted": N}
+        assert world.sim_time == 0
