@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, TypeAlias
 
+from placet.kernel.arrays.extra import require_numpy
 from placet.schemas.codec import Json
 from placet_bench.delivery import ObservedWorld, Walking, reach_for
 from placet_bench.footprint import (
@@ -270,6 +271,7 @@ async def importing(scale: Scale, _seconds: float) -> Figures:
 
 async def columns(scale: Scale, seconds: float) -> Figures:
     """Measure workload `columns`: column batches of whole populations beside W1 and Mesa."""
+    require_numpy("workload columns")
     from placet_bench.columns import columns as measure  # noqa: PLC0415  # numpy is an extra
 
     return await measure(scale, seconds)

@@ -1,12 +1,15 @@
 """The steppers of workload `columns`: what they decide, refuse and fold."""
 
+import builtins
 from typing import Any
 
 import numpy as np
 import pytest
 
+from placet.schemas.errors import MissingExtraError
 from placet_bench import columns as workload
 from placet_bench.column_steps import POPULATION, ColumnStep, FoldStep
+from placet_bench.suite import SUITE
 from placet_bench.workloads import Scale
 
 
@@ -75,3 +78,16 @@ def test_the_bars_are_of_the_sizes_that_they_hold_for():
     sizes = Scale().column_agents
     assert sizes[0] < workload.BARS_FROM <= sizes[1]
     assert sizes[-1] == workload.MESA_AGENTS_MAX
+
+
+async def test_a_missing_numpy_is_named_with_its_remedy(monkeypatch):
+    imported = builtins.__import__
+
+    def without_numpy(name, *arguments, **options):
+        if name == "numpy":
+            raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+        return imported(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without_numpy)
+    with pytest.raises(MissingExtraError, match=r"workload columns .*pip install 'placet\[arrays"):
+        await SUITE["columns"](Scale(), 1.0)
