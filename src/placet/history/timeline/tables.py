@@ -5,16 +5,17 @@ compute, so the log of a world without tables is folded without it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from placet.schemas.batch import sequence_form
 from placet.schemas.codec import Json, thaw
-from placet.schemas.log.column_records import ColumnChange, ColumnWrite
+from placet.schemas.log.column_records import ColumnWrite
 from placet.schemas.log.record import Columns, Record, TableMade
 
 if TYPE_CHECKING:
+    from placet.kernel.plugin.rows import RowCall
     from placet.kernel.state.table import TableData
 
 
@@ -160,45 +161,22 @@ class TableEntities(Mapping[str, Mapping[str, Json]]):
         return self.table.count
 
 
-class ColumnRows(NamedTuple):
-    """The rows of the record of a column batch.
+def _calls(
+    record: Columns, tables: Mapping[str, PlayedTable], count: int
+) -> "Iterator[tuple[RowCall, Any]]":
+    """Yield the changes of a column batch, each with the numbers of the changed rows, -1 none.
 
-    Attributes:
-        numbers: Number of the member of each row, an array.
-        admitted: Number of the member of each admitted row, an array.
-        places: Places of the admitted rows, an array.
+    Raises:
+        KeyError: A table or a field of the record is not there.
     """
+    from placet.kernel.columns.recorded import RecordedColumns  # noqa: PLC0415  # imports numpy
 
-    numbers: Any
-    admitted: Any
-    places: Any
-
-    @classmethod
-    def of(cls, record: Columns, count: int) -> "ColumnRows":
-        """Return the rows of a record of a population with so many members."""
-        import numpy as np  # noqa: PLC0415  # an extra
-
-        from placet.kernel.columns.recorded import numbers_in  # noqa: PLC0415  # needs numpy
-
-        numbers = numbers_in(record, count)
-        codes = np.frombuffer(record.codes or bytes(len(numbers)), np.uint8)
-        places = np.flatnonzero(codes == 0)
-        return cls(numbers, numbers[places], places)
-
-    def targets(self, change: ColumnChange) -> Any:  # noqa: ANN401  # an array of numpy
-        """Return the number of the changed row for each admitted row, -1 none."""
-        import numpy as np  # noqa: PLC0415  # an extra
-
-        return np.frombuffer(change.at, "<i4") if change.at else self.admitted
-
-    def values(self, record: Columns, change: ColumnChange) -> Any:  # noqa: ANN401  # an array of numpy
-        """Return the value of a change for each admitted row."""
-        import numpy as np  # noqa: PLC0415  # an extra
-
-        if not change.column:
-            return np.frombuffer(change.data, change.dtype).reshape(len(self.places), -1)
-        dtype, data = {name: (d, v) for name, d, _, v in record.payload}[change.column]
-        return np.frombuffer(data, dtype).reshape(len(self.numbers), -1)[self.places]
+    sizes = {
+        name: {field: shape for field, (_, shape, _) in table.fields.items()}
+        for name, table in tables.items()
+    }
+    for call in RecordedColumns(record, count).calls(sizes):
+        yield call, call.at
 
 
 def apply_columns(tables: Mapping[str, PlayedTable], record: Columns, count: int) -> None:
@@ -209,15 +187,11 @@ def apply_columns(tables: Mapping[str, PlayedTable], record: Columns, count: int
     """
     import numpy as np  # noqa: PLC0415  # an extra
 
-    if not record.changes:
-        return
-    rows = ColumnRows.of(record, count)
-    for change in record.changes:
-        column = tables[change.table].column(change.field)
-        targets, values = rows.targets(change), rows.values(record, change)
+    for call, targets in _calls(record, tables, count):
+        column = tables[call.table].column(call.field)
         is_row = targets >= 0
-        values = values[is_row].reshape(-1, *column.shape[1:])
-        if change.op == "put":
+        values = call.values[is_row]
+        if call.op == "put":
             column[targets[is_row]] = values
         else:
             np.add.at(column, targets[is_row], values.astype(column.dtype))
@@ -249,12 +223,11 @@ def moved_in(
             numbers, values = (part[:points_max].tolist() for part in table.written(write))
             moved += _named(write.table, table, numbers, values)
     if isinstance(record, Columns) and record.population in populations:
-        rows = ColumnRows.of(record, populations[record.population].count)
-        for change in record.changes:
-            if (change.field, change.op) == ("position", "put") and change.table in tables:
-                numbers = rows.targets(change)[:points_max].tolist()
-                values = rows.values(record, change)[:points_max].tolist()
-                moved += _named(change.table, tables[change.table], numbers, values)
+        count = populations[record.population].count
+        for call, targets in _calls(record, tables, count):
+            if (call.field, call.op) == ("position", "put"):
+                parts = targets[:points_max].tolist(), call.values[:points_max].tolist()
+                moved += _named(call.table, tables[call.table], *parts)
     return moved
 
 
