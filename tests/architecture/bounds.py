@@ -179,6 +179,7 @@ BOUNDS: Final = (
             "actors/publisher.py:Publisher._places",
             "actors/observation/hub.py:ObserverHub._observers",
             "actors/observation/interest.py:_DomainIndex.inputs",
+            "actors/observation/interest.py:_DomainIndex.members",
             "actors/observation/interest.py:InterestManager._indexes_of",
         ),
         "{streams_max}",

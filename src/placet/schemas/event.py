@@ -15,9 +15,10 @@ class Event(msgspec.Struct, frozen=True):
         record: Ordinal number of the record in its log, from 0. The batches of a group share one.
         type: `header configured registered agent_changed executor_changed batch refused
             scheduled tick settled effect_changed checkpoint rules_changed
-            fork_adopted patched`.
+            fork_adopted patched table_made columns`.
         sim_time: Simulated seconds.
-        data: The fields of the record, plain JSON.
+        data: The fields of the record, plain JSON; of a table and a column batch, counts in place
+            of rows.
     """
 
     seq: int

@@ -346,9 +346,9 @@ def _after(names: Iterable[str], after: str | None) -> Iterator[str]:
 
 def _public_columns(kernel: Kernel, event: Event) -> list[str]:
     """Return the columns that an event changed in tables of which nothing is hidden."""
-    changed = event.data.get("columns", ()) if event.type == _COLUMNS else ()
-    written = [write["column"] for write in event.data.get("written", ())]
-    names = dict.fromkeys((*changed, *written))
+    # A column batch names its columns; other records name the columns written by hooks.
+    changed = event.data.get("written", event.data.get("columns", ()))
+    names = dict.fromkeys(one["field"] if isinstance(one, Mapping) else one for one in changed)
     return [name for name in names if not kernel.registry.hiding(name.rpartition("/")[0])]
 
 

@@ -66,7 +66,7 @@ class Sky:
 
 @pytest.mark.parametrize("sight", SIGHTS)
 @in_virtual_time
-async def test_what_observers_were_shown_adds_up_to_their_views(sight):
+async def test_snapshots_and_deltas_add_up_to_the_views(sight):
     config = OrchestratorConfig(log_level="critical")
     async with Orchestrator(Flock(sight=SIGHTS[sight]()), config) as world:
         sky = Sky(world)

@@ -300,7 +300,7 @@ class _DomainIndex:
         self.interest.update(state, refs)
         yield from self._audiences(refs)
         for agent_id, is_move_only in observers.items():
-            if state.tables:  # no index holds the rows that it may see
+            if state.tables:  # their rows are in no index, and other rows are near now
                 yield Affected((agent_id,), [Ref(table, None) for table in state.tables])
             then, now = before[agent_id], candidates(agent_id)
             if then is None or now is None:

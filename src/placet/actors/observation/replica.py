@@ -186,7 +186,7 @@ class ReadReplica:
         return refs
 
     def _fold_arrays(self, record: Record) -> list[Ref]:
-        """Apply the changes of a record in whole columns: a new table, a column batch, by hooks."""
+        """Apply the changes of whole columns: of a new table, a column batch, and hooks."""
         written: Sequence[ColumnWrite] = getattr(record, "written", ())
         if not written and not isinstance(record, TableMade | Columns):
             return []
