@@ -157,6 +157,33 @@ def test_values_that_a_dtype_cannot_hold_are_out_of_bounds(uses_arrays: bool) ->
     assert verdict.counts()["yard.out_of_bounds"] == 3
 
 
+class Tenths(Domain):
+    """A domain whose payload has a bound that four bytes round."""
+
+    name, version = "tenths", "1"
+    tables = (Table("tenths.hens", {"size": Field("f4", high=0.1)}),)
+    kinds = (
+        Kind(
+            "Do",
+            {"x": Field("f4", low=-0.1, high=0.1)},
+            rows=lambda rows: rows.write("size", rows.payload["x"]),
+            table="tenths.hens",
+        ),
+    )
+
+
+@both
+def test_a_bound_is_rounded_as_the_values_are(uses_arrays: bool) -> None:
+    kernel = Kernel(Tenths())
+    kernel.uses_arrays = uses_arrays
+    kernel.register_population("hens", N, table="tenths.hens")
+    tenth = np.float32(0.1)
+    x = np.array([tenth, np.nextafter(tenth, np.float32(1)), -tenth, np.nan, -np.inf], "f4")
+    verdict = kernel.decide_columns(ColumnBatch("Do", "hens", {"x": x}, "a:0"))
+    assert verdict.admitted.tolist() == [True, False, True, False, False]
+    assert verdict.counts()["payload_invalid"] == 3
+
+
 def test_a_value_out_of_bounds_refuses_an_ordinary_intent() -> None:
     def grow(rows: Rows) -> None:
         rows.write("size", rows.payload["x"].astype("f8"))

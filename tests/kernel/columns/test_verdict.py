@@ -7,6 +7,7 @@ import pytest
 
 from placet.kernel import ColumnBatch, Domain, Field, Kernel, KernelConfig, Kind, RecordList, Table
 from placet.kernel.visibility.policy import Visibility
+from placet.schemas.limits import Limits
 from placet.schemas.refusal import STAGE_OF
 from tests.kernel.columns.lab import lab_kernel
 
@@ -221,6 +222,14 @@ def test_a_request_that_was_used_is_named() -> None:
     assert old.code == "req_id_too_old"
 
 
+def test_sequences_of_requests_are_forgotten_beyond_a_limit() -> None:
+    kernel = world(limits=Limits(column_batches_kept=1, window_sequences_max=2))
+    for stem in "abcd":
+        assert kernel.decide_columns(roll(f"{stem}:0")).admitted.all()
+    assert kernel.decide_columns(roll("c:0")).counts() == {"req_id_too_old": N}
+    assert kernel.decide_columns(roll("a:0")).admitted.all()
+
+
 def test_a_rule_that_raises_is_named() -> None:
     verdict = world().decide_columns(ColumnBatch("Fragile", "birds", {"x": [1, 3, 1, 1]}, "a:0"))
     refusal = refusal_of(verdict, 1)
@@ -280,7 +289,7 @@ class OwnAlone(Visibility):
     """Shows each agent its own entity alone."""
 
     agent_collection = "den.people"
-    hides = frozenset({"den.people"})
+    hides: frozenset[str] | None = frozenset({"den.people"})
 
     def may_see(self, state: Any, agent_id: str, ref: Any) -> bool:
         return bool(ref.entity == agent_id)
@@ -293,6 +302,7 @@ class HiddenDen(Den):
 
     def __init__(self) -> None:
         super().__init__(is_open=False)
+        self.sight = OwnAlone()
 
 
 def test_a_winner_is_named_only_where_the_agent_may_know_of_it() -> None:

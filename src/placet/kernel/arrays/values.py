@@ -95,19 +95,8 @@ def misfits(field: Field, values: Array) -> Mask | None:
     # Two reductions find that all fit; they are false where a number is NaN.
     if not values.size or (values.min() >= low and values.max() <= high):
         return None
-    wrong: Any = None
-    if field.is_float:
-        fine = np.isfinite(values)
-        if not fine.all():
-            wrong = ~fine
-    for bound, is_out in ((field.low, np.less), (field.high, np.greater)):
-        if bound is not None:
-            out = is_out(values, bound)
-            if out.any():
-                wrong = out if wrong is None else wrong | out
-    if wrong is None:
-        return None
-    rows: Mask = wrong.reshape(len(wrong), -1).any(axis=1)
+    fits = (values >= low) & (values <= high)
+    rows: Mask = ~fits.reshape(len(fits), -1).all(axis=1)
     return rows
 
 

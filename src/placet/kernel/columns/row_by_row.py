@@ -134,7 +134,8 @@ def _fits(batch: CheckedColumns, name: str, row: int) -> bool:
 
 
 def _numbers_of(value: Any) -> list[Any]:  # noqa: ANN401  # a scalar or an array of numpy
-    return list(np.ravel(value).tolist())
+    # Scalars of the dtype: a bound of a field of f4 is rounded to f4 before it is compared.
+    return list(np.ravel(value))
 
 
 def _is_over(ledger: Ledger, members: Members, agent: Agent, kind: str, now_ns: int) -> bool:
