@@ -5,8 +5,8 @@ Law A: a batch decided as arrays, or row by row in plain Python, leaves the same
 Law B, of kinds whose rule reads the agent's own row alone, and there no field that it adds to: a
 column batch and ordinary intents of one group get the same codes and leave the same state.
 
-A rule breaks law A where it is not row-wise, or not deterministic: where its effect on a row depends
-on which rows are in the call.
+A rule breaks law A where it is not row-wise, or not deterministic: where its effect on a row
+depends on which rows are in the call.
 """
 
 from collections.abc import Collection, Sequence

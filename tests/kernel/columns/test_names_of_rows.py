@@ -4,10 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from typing_extensions import TypedDict
 
-from placet.errors import AgentError
-from placet.kernel import Domain, Kernel, KernelConfig, Kind
+from placet.errors import AgentError, ValidationError
+from placet.kernel import Domain, Field, Kernel, KernelConfig, Kind, RecordList, Table
+from placet.kernel.log.replay import Divergence, folded
+from placet.schemas.limits import Limits
+from placet.schemas.log.record import TableMade, decode_record, encode_record
 from tests.kernel.columns.lab import lab_kernel
 
 
@@ -41,6 +45,7 @@ def world() -> Kernel:
     ("call", "message"),
     [
         (lambda k: k.register_agent("cells:3"), "row of the table 'lab.cells'"),
+        (lambda k: k.register_agent("birds:300"), "row of the table 'lab.agents'"),
         (lambda k: k.remove_agent("birds:1"), "member of a population"),
         (lambda k: k.set_agent_permissions("birds:1", {"Move"}), "member of a population"),
         (lambda k: k.register_agent("birds:1", permissions={"Move"}), "member of a population"),
@@ -76,3 +81,29 @@ def test_a_member_is_suspended_and_resumed() -> None:
     assert kernel.population("birds").suspended.tolist() == [False, True, False]
     kernel.change_agent("birds:1", "resumed")
     assert not kernel.population("birds").suspended.any()
+
+
+def test_a_boolean_default_is_read_back_from_the_log() -> None:
+    class Lamps(Registry):
+        tables = (Table("registry.lamps", {"lit": Field("b1", default=True)}, rows=3),)
+
+    log = RecordList()
+    kernel = Kernel(Lamps(), sink=log)
+    assert folded(log).state.digest().hex() == kernel.digest()
+    assert kernel.state["registry.lamps"]["lamps:1"]["lit"] is True
+
+
+def test_a_table_beyond_the_limit_of_rows_is_refused_and_a_forged_one_is_not_folded() -> None:
+    class Many(Registry):
+        tables = (Table("registry.many", {"x": Field("i1")}, rows=11),)
+
+    limits = Limits(column_rows_max=10)
+    with pytest.raises(ValidationError, match=r"column_rows_max"):
+        Kernel(Many(), KernelConfig(limits=limits))
+    log = RecordList()
+    Kernel(Many(), KernelConfig(), sink=log)
+    record = decode_record(log[-1])
+    assert isinstance(record, TableMade)
+    forged = encode_record(replace(record, count=2**40))
+    with pytest.raises(Divergence, match=r"rows, where at most"):
+        folded([*log[:-1], forged])

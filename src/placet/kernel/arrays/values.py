@@ -95,7 +95,7 @@ def misfits(field: Field, values: Array) -> Mask | None:
     # Two reductions find that all fit; they are false where a number is NaN.
     if not values.size or (values.min() >= low and values.max() <= high):
         return None
-    fits = (values >= low) & (values <= high)
+    fits: Any = (values >= low) & (values <= high)
     rows: Mask = ~fits.reshape(len(fits), -1).all(axis=1)
     return rows
 

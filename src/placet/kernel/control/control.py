@@ -217,6 +217,12 @@ class Control:
                 return
             columns = state.tables[table.name].contents()
             state.drop_table(table.name)
+        rows_max = self._ledger.policy.limits.column_rows_max
+        if table.rows > rows_max:
+            raise ValidationError(
+                f"the table {table.name!r} has {table.rows} rows, and a table may have {rows_max}; "
+                "raise limits.column_rows_max"
+            )
         record = self._table_made(table, table.stem, table.rows, columns, None)
         self._state_of(record)
         self.write(record)

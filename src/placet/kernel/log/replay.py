@@ -191,6 +191,11 @@ class Replayer:
     def _make_table(self, record: TableMade) -> None:
         from placet.kernel.commit.table_made import make_table  # noqa: PLC0415  # numpy is an extra
 
+        rows_max = self.ledger.policy.limits.column_rows_max
+        if record.count > rows_max:  # a forged count would take all memory
+            raise ValueError(
+                f"a table of {record.count} rows, where at most {rows_max} are allowed"
+            )
         make_table(self.state, record)
 
     def _fold_columns(self, record: Columns) -> None:

@@ -17,6 +17,7 @@ from placet.kernel.arrays.extra import require_numpy
 from placet.kernel.ledger.undo import restore_item
 from placet.kernel.state.collection import Collection, Entity, Stamp, ordered_ids
 from placet.kernel.state.entity_cut import EntityCut
+from placet.schemas.batch import sequence_form
 from placet.schemas.codec import Json, canonical, freeze, thaw
 from placet.schemas.missing_key import MissingKeyError
 from placet.schemas.printable import printable
@@ -344,8 +345,10 @@ class State:
         self.collections[table.name] = self.tables[table.name] = table
 
     def table_of(self, name: str) -> str | None:
-        """Return the table of which a name is that of a row; None if it is of none."""
-        return next((table.name for table in self.tables.values() if name in table.entities), None)
+        """Return the table of whose rows a name is one, or would be with more rows; else None."""
+        form = sequence_form(name)
+        stem = None if form is None else form[0]
+        return next((table.name for table in self.tables.values() if table.stem == stem), None)
 
     def drop_table(self, name: str) -> None:
         """Take back a table, whose registration failed."""
