@@ -8,9 +8,10 @@ from placet.kernel import ColumnBatch, Kernel, KernelConfig, RecordList
 from placet.schemas.intent import new_intent
 from placet.schemas.log.record import LogAppend, decode_record
 from placet.stores.url import open_event_log
-from tests.kernel.columns.lab import KINDS, lab_kernel, payload_of
+from tests.kernel.columns.lab import lab_kernel, payload_of
 
 N, CELLS = 7, 9
+KINDS = ("Move", "Settle", "Take", "Give", "Trade", "Roll", "Fragile", "Stray")
 
 
 def columns_kernel(sink: RecordList | None = None, *, n: int = N, seed: int = 3) -> Kernel:

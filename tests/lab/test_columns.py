@@ -7,6 +7,7 @@ import pytest
 
 import placet
 from placet.history.selection import Selection
+from placet.kernel import Kernel, KernelConfig, RecordList
 from placet.kernel.log.replay import Replayer
 from placet.schemas.log.record import Columns, decode_record
 from placet.stores.reading import log_to_read
@@ -16,7 +17,8 @@ from placet.tables.export import export
 from placet.tables.plan import TableOptions, TablePlan
 from placet.tables.row_block import BLOCK_ROWS, JsonObjects, RowBlock, Same, Values, json_texts
 from placet.tables.table import LogRows, read_tables
-from tests.lab.columns import N, write_columns
+from tests.kernel.columns.lab import Lab
+from tests.lab.columns import N, write_columns, write_log
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +230,36 @@ def test_tables_in_memory_are_those_of_a_later_start(written):
     later = read_tables(TablePlan(log, TableOptions(Selection(from_seq=9), ("intents",))))
     whole = [row for row in placet.Log(path).tables("intents")["intents"].rows() if row["seq"] >= 9]
     assert [plain(row) for row in later["intents"].rows()] == [plain(row) for row in whole]
+
+
+class Grow(Lab):
+    """A lab whose hooks write columns, and a row of a table."""
+
+    def on_populate(self, draft, population):
+        draft.columns("lab.agents").set("hue", 2)
+
+    def on_tick(self, draft, sim_time):
+        money = draft.columns("lab.agents")["money"]
+        draft.columns("lab.agents").set("money", np.minimum(money + 1, 6), where=money < 5)
+        draft.put("lab.cells", "cells:1", "coins", int(sim_time) % 4)
+
+
+def test_columns_that_hooks_write_are_changes_by_the_system(tmp_path):
+    sink = RecordList()
+    kernel = Kernel(Grow(N, 9), KernelConfig(), sink=sink)
+    kernel.register_population("birds", N, table="lab.agents")
+    for _ in range(4):
+        kernel.step(1.0)
+    write_log(tmp_path / "grown.db", sink)
+    log = placet.Log(tmp_path / "grown.db")
+    state: dict[str, dict[str, dict[str, object]]] = {}
+    for row in log.changes:
+        state.setdefault(row["collection"], {}).setdefault(row["entity"], {})[row["field"]] = row[
+            "new"
+        ]
+    expected = kernel.tree.as_dict()
+    assert json.loads(json.dumps(state)) == json.loads(json.dumps(expected))
+    by = {row["by"] for row in log.changes if row["field"] == "hue" and row["new"] == 2}
+    assert by == {"system"}
+    last = {row["entity"]: row["fields"] for row in log.entities()}
+    assert last["birds:3"]["money"] == expected["lab.agents"]["birds:3"]["money"]

@@ -132,7 +132,7 @@ def test_the_json_of_tables_and_column_batches_leaves_their_arrays_out():
         2,
         {"agent_suspended": 1, "flock.too_far": 1},
     )
-    assert (shown["batch_id"], shown["changes"]) == ("b4", ["flock.birds/position"])
+    assert (shown["batch_id"], shown["columns"]) == ("b4", ["flock.birds/position"])
     replace = msgspec.structs.replace
     assert record_as_dict(replace(COLUMNS, agents=bytes(8), codes=b""))["rows"] == 2
     assert record_as_dict(replace(COLUMNS, codes=b""))["rows"] == 3

@@ -154,11 +154,11 @@ def _changes(
 
 
 def written_blocks(
-    written: Sequence["ColumnWrite"], place: Place, folded: FoldedTables
+    written: Sequence["ColumnWrite"], place: Place, tables: Mapping[str, TableData]
 ) -> Iterator[RowBlock]:
     """Yield the rows of the table `changes` of the columns that hooks wrote."""
     for write in written:
-        table = folded.tables[write.table]
+        table = tables[write.table]
         field = table.fields[write.field]
         rows = (
             np.frombuffer(write.at, "<u4").astype(np.int64) if write.at else np.arange(table.count)
@@ -168,12 +168,15 @@ def written_blocks(
         yield _changes([*map(Same, (*place, SYSTEM))], table, write.field, rows, old, new)
 
 
-def made_blocks(record: TableMade, place: Place) -> Iterator[RowBlock]:
-    """Yield the rows of the table `changes` of a new table: its initial values."""
+def made_blocks(
+    record: TableMade, place: Place, tables: Mapping[str, TableData]
+) -> Iterator[RowBlock]:
+    """Yield the rows of the table `changes` of a new table: its values, and those of hooks."""
     table = table_made(record)
     for field, column in table.columns.items():
         rows = np.arange(table.count)
         yield _changes([*map(Same, (*place, OPERATOR))], table, field, rows, Same(None), column)
+    yield from written_blocks(record.written, place, {**tables, table.name: table})
 
 
 def state_blocks(tables: Mapping[str, TableData], place: Place, name: str) -> Iterator[RowBlock]:

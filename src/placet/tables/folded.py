@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from placet.kernel.columns.recorded import RecordedColumns
 from placet.kernel.columns.settle import fold
 from placet.kernel.commit.table_made import add_members, make_table
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.log.replay import Replayer, fold_changes
+from placet.kernel.state.draft_columns import fold_written
 from placet.kernel.state.table import TableData
 from placet.kernel.state.tree import State
 from placet.schemas.config import KernelConfig
@@ -18,6 +17,8 @@ from placet.schemas.log.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from placet.schemas.log.column_records import ColumnWrite
 
 
 class FoldedTables:
@@ -55,18 +56,16 @@ class FoldedTables:
                 make_table(self._state, record)
         elif isinstance(record, Columns) and self._has_values:
             fold(self._state, self._ledger, record)
-        changes: Changes | None = getattr(record, "changes", None)
-        if self._has_values and isinstance(changes, Changes):
-            self._apply_changes(changes)
+        if self._has_values:
+            written: Sequence[ColumnWrite] = getattr(record, "written", ())
+            fold_written(self._state, written, record.seq)
+            self._apply_changes(getattr(record, "changes", None))
 
-    def _apply_changes(self, changes: Changes) -> None:
+    def _apply_changes(self, changes: object) -> None:
         """Write the changes that an ordinary record made in rows of tables."""
-        own = [change for change in changes.entities if change.collection in self.tables]
-        stamps = [change for change in changes.collections if change.collection in self.tables]
-        if own or len(changes.__struct_fields__) > len(("entities", "collections")):
-            fold_changes(
-                self._state, msgspec.structs.replace(changes, entities=own, collections=stamps)
-            )
+        if isinstance(changes, Changes):
+            own = [change for change in changes.entities if change.collection in self.tables]
+            fold_changes(self._state, Changes(own))
 
 
 def table_made(record: TableMade) -> TableData:

@@ -166,10 +166,11 @@ class ChangeRows(_RowsOfRecords):
         if columns is not None and walk.folded is not None and not walk.selection.refused:
             yield from column_rows.changes_blocks(columns, place, walk.folded, walk.selection)
         is_chosen = walk.is_selected and walk.includes(record.seq) and not walk.selection.agents
+        tables = {} if walk.folded is None else walk.folded.tables
         if is_chosen and isinstance(record, TableMade):
-            yield from column_rows.made_blocks(record, place)
-        elif is_chosen and walk.folded is not None:
-            yield from column_rows.written_blocks(written, place, walk.folded)
+            yield from column_rows.made_blocks(record, place, tables)
+        elif is_chosen:
+            yield from column_rows.written_blocks(written, place, tables)
 
 
 class EntityRows(_RowsOfRecords):

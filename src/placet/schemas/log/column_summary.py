@@ -67,7 +67,8 @@ def columns_as_dict(record: Columns) -> dict[str, Json]:
         "refused": sum(refused.values()),
         "refusals": refused,
         "payload": [[name, dtype, list(shape)] for name, dtype, shape, _ in record.payload],
-        "changes": list(
+        "changes": [],  # of entities, as in other records
+        "columns": list(
             dict.fromkeys(f"{change.table}/{change.field}" for change in record.changes)
         ),
         "fingerprint": f"{record.fingerprint:016x}",
