@@ -114,7 +114,6 @@ BOUNDS: Final = (
         (
             "kernel/ledger/ledger.py:Ledger.populations",
             "kernel/ledger/ordinals.py:Ordinals.populations",
-            "kernel/ledger/members.py:Members._shared",
             "kernel/ledger/members.py:Members.forgotten",
             "kernel/ledger/members.py:Members.remembered",
             "kernel/ledger/members.py:Members.tats",

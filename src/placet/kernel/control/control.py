@@ -18,7 +18,13 @@ from placet.kernel.commit.apply_record import apply_record
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.attributes import Attributes, require_read
-from placet.kernel.control.registrar import Registrar, no_room, plain_fields
+from placet.kernel.control.registrar import (
+    Registrar,
+    no_room,
+    own_quotas,
+    plain_fields,
+    require_priority,
+)
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.agent import Agent
 from placet.kernel.ledger.ledger import GateSettings, Ledger
@@ -27,7 +33,7 @@ from placet.kernel.plugin.domain import Domain, NewPopulation, RuleRefusal, over
 from placet.kernel.plugin.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
-from placet.schemas.config import AGENT_WORK, WORLD_WORK, Quota
+from placet.schemas.config import Quota
 from placet.schemas.errors import (
     INTERRUPTS,
     AgentError,
@@ -65,7 +71,6 @@ Membership: TypeAlias = tuple[str, list[str] | None, dict[str, tuple[int, int]],
 
 R = TypeVar("R", bound=Record)
 _WRITING_COLUMNS: Final = frozenset({"on_open", "on_populate", "on_tick", "on_settle"})
-_PRIORITY_MAX = 100
 _REFUSING: Final = frozenset({"on_register"})
 """Hooks that may return a refusal; `on_patch` is another, and is called elsewhere."""
 
@@ -156,8 +161,8 @@ class Control:
         """
         ledger, draft = self._ledger, self._context.transaction
         agent_id = self._new_name(agent_id)
-        _require_priority(priority_max)
-        own = _own_quotas(agent_id, quotas)
+        require_priority(priority_max)
+        own = own_quotas(agent_id, quotas)
         frozen = freeze(plain_fields(attributes, ledger.policy.limits))
         if permissions is None:
             permissions = ledger.policy.default_permissions
@@ -249,8 +254,8 @@ class Control:
 
         declared = self._free_table(table)
         self._require_population(name, count)
-        _require_priority(priority_max)
-        own = _own_quotas(name, quotas)
+        require_priority(priority_max)
+        own = own_quotas(name, quotas)
         if permissions is None:
             permissions = self._ledger.policy.default_permissions
         given = columns_given(name, declared.fields, columns, count)
@@ -538,23 +543,6 @@ def _encoded(action: str, record: Record) -> bytes:
 def _require_passed(action: str, returned: object) -> None:
     if isinstance(returned, RuleRefusal):
         raise ValidationError(f"{action}: {returned.message}")
-
-
-def _require_priority(priority_max: int) -> None:
-    if type(priority_max) is not int or not 0 <= priority_max <= _PRIORITY_MAX:
-        raise ValueError(f"priority_max must be an int in 0..100, got {priority_max!r}")
-
-
-def _own_quotas(
-    name: str, quotas: Mapping[str, Mapping[str, object]]
-) -> dict[str, tuple[int, int]]:
-    """Return the quotas of an agent, or of each member of a population, as a record has them."""
-    if AGENT_WORK in quotas or WORLD_WORK in quotas:
-        raise ValueError(
-            f"{name!r} cannot have a separate quota of work; set {AGENT_WORK!r} among "
-            "the quotas of the world, which limits each agent"
-        )
-    return {kind: _pair(Quota.of(spec)) for kind, spec in quotas.items()}
 
 
 def _pair(quota: Quota) -> tuple[int, int]:

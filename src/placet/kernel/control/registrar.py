@@ -7,6 +7,7 @@ the agent is in `Draft.agents`.
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Final
 
 from placet.kernel.context import GateContext
 from placet.kernel.control.attributes import Attributes, require_read
@@ -15,12 +16,15 @@ from placet.kernel.ledger.schedule import batches_of
 from placet.kernel.plugin.domain import Domain, RuleRefusal, refuse
 from placet.kernel.state.draft_errors import AgentRefused
 from placet.schemas.codec import Json, freeze, thaw
+from placet.schemas.config import AGENT_WORK, WORLD_WORK, Quota
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.identity import RESERVED_IDS
 from placet.schemas.json_value import InvalidJsonValue, format_value, to_json_value
 from placet.schemas.limits import AGENT_CHANGE_WORK, Limits
 from placet.schemas.log.changes import AgentChange
 from placet.schemas.names import name_fault
+
+_PRIORITY_MAX: Final = 100
 
 
 class Registrar:
@@ -186,6 +190,33 @@ def plain_fields(
     except InvalidJsonValue as error:
         raise ValidationError(f"{what} must be plain JSON: {error} at {error.at or '/'}") from None
     return plain
+
+
+def require_priority(priority_max: int) -> None:
+    """Check the highest priority of an agent, or of the members of a population.
+
+    Raises:
+        ValueError: It is no int in 0..100.
+    """
+    if type(priority_max) is not int or not 0 <= priority_max <= _PRIORITY_MAX:
+        raise ValueError(f"priority_max must be an int in 0..100, got {priority_max!r}")
+
+
+def own_quotas(name: str, quotas: Mapping[str, Mapping[str, object]]) -> dict[str, tuple[int, int]]:
+    """Return the quotas of an agent, or of each member of a population, as a record has them.
+
+    Raises:
+        ValueError: One is invalid, or is of work.
+    """
+    if AGENT_WORK in quotas or WORLD_WORK in quotas:
+        raise ValueError(
+            f"{name!r} cannot have a separate quota of work; set {AGENT_WORK!r} among "
+            "the quotas of the world, which limits each agent"
+        )
+    return {
+        kind: (quota.interval_ns, quota.burst)
+        for kind, quota in ((k, Quota.of(v)) for k, v in quotas.items())
+    }
 
 
 def no_room(agent_id: object, agents_max: int) -> str:
