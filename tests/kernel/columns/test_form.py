@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from placet.kernel import ColumnBatch, Domain, Field, Kernel, KernelConfig, Kind, RecordList
+from placet.kernel.arrays.words import content_hash
 from placet.kernel.columns.verdict import ColumnVerdict
 from placet.kernel.plugin.rows import Rows
 from placet.schemas.limits import Limits
@@ -334,3 +335,8 @@ def test_a_column_batch_shows_its_names_without_its_arrays() -> None:
     kernel, _ = world()
     batch = ColumnBatch("Roll", kernel.population("birds"), {"x": np.ones(N)}, "a:0")
     assert repr(batch) == "<ColumnBatch 'a:0' of Roll by birds>"
+
+
+def test_contents_of_small_numbers_have_different_hashes() -> None:
+    contents = [np.array([2, 0, 3, 5]), np.array([0, 8, 0, 4]), np.array([52, 0, 0, 0])]
+    assert len({content_hash(content) for content in contents}) == 3
