@@ -10,6 +10,7 @@ WORLDS_A, WORLDS_B = 112, 64
 PARTS = 8
 
 
+@pytest.mark.timeout(600)  # ten seconds alone, and many times as long while CI traces
 def test_arrays_and_rows_write_the_same_records() -> None:
     seen: Counter[str] = Counter()
     assert sum(run_law_a(seed, seen) for seed in range(WORLDS_A)) > 2_000
@@ -17,6 +18,7 @@ def test_arrays_and_rows_write_the_same_records() -> None:
     assert not missing, seen
 
 
+@pytest.mark.timeout(600)
 def test_a_column_batch_decides_as_ordinary_batches() -> None:
     assert sum(map(run_law_b, range(WORLDS_B))) > 1_000
 
