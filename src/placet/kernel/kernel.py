@@ -198,7 +198,7 @@ class Kernel:
         domains = ", ".join(domain.name for domain in self.registry.domains)
         return (
             f"<Kernel {self.config.world!r} of {domains}: seq {self.seq}, {self.sim_time:g} s, "
-            f"{len(self.ledger.agents)} agents, {self.record_count} records>"
+            f"{self.ledger.agent_count} agents, {self.record_count} records>"
         )
 
     def _repr_html_(self) -> str:

@@ -337,7 +337,7 @@ class WorldRuntime:
             "seq": self.committer.durable_seq,
             "records": self.committer.durable_records,
             "head": self.committer.head.hex(),
-            "agents": len(self.kernel.ledger.agents),
+            "agents": self.kernel.ledger.agent_count,
             "waiting": len(self.actor),
             "time": {**self.time.statistics(), "late": self.actor.barrier.lates},
             "outbox": len(self.kernel.ledger.outbox),
@@ -409,7 +409,7 @@ class WorldRuntime:
         counters.watch("time_dilation", self.time.factor)
         counters.watch("barrier_late", lambda: self.actor.barrier.lates)
         counters.watch("seq", lambda: self.committer.durable_seq)
-        counters.watch("agents", lambda: len(kernel.ledger.agents))
+        counters.watch("agents", lambda: kernel.ledger.agent_count)
         counters.watch("log_bytes", self.log.size_bytes)
         counters.watch("observers", self._count_observers)
         counters.watch("observation_lag_seqs", self._observation_lag)

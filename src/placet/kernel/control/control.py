@@ -356,7 +356,7 @@ class Control:
         ledger, draft = self._ledger, self._context.transaction
         if agent_id not in ledger.agents:
             raise AgentError(f"agent {agent_id!r} is not registered; nothing was changed")
-        if change in {"permissions", "removed"} and ledger.is_member(agent_id):
+        if change in {"permissions", "removed"} and ledger.agents[agent_id].is_member:
             raise AgentError(
                 f"agent {agent_id!r} is a member of a population: it may be suspended and resumed, "
                 "and neither removed nor given separate permissions"

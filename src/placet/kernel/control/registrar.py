@@ -89,7 +89,8 @@ class Registrar:
         if not isinstance(agent_id, str) or not self._is_registered(agent_id):
             raise _refused("agent_unknown", f"agent {agent_id!a:.200} is not registered")
         name = str.__str__(agent_id)
-        if self._ledger.is_member(name):
+        agent = self._ledger.agents.get(name)
+        if agent is not None and agent.is_member:
             what = f"agent {name!r} is a member of a population, and is not removed"
             raise _refused("agent_is_member", f"{what}; suspend it")
 

@@ -251,10 +251,10 @@ class Ledger:
             self._count_owned(owner, 1)
         return agent
 
-    def is_member(self, agent_id: str) -> bool:
-        """Return whether an agent is a member of a population."""
-        # A member is made when it is asked for, and is no item of the dict itself.
-        return agent_id in self.agents and not dict.__contains__(self.agents, agent_id)
+    @property
+    def agent_count(self) -> int:
+        """Number of agents, with the members of populations."""
+        return len(self.agents) + sum(members.count for members in self.populations.values())
 
     def add_population(self, members: "Members", agents: dict[str, Agent]) -> None:
         """Add a population.
