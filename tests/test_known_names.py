@@ -349,6 +349,7 @@ CASES_OF: dict[str, Any] = {
         "on_rule_error": ["on_rule_error"],
         "agents": ["key of a cohort", "axis of a cohort", "axis of another cohort", "override"],
         "objects": "entries have the keys of `ObjectSort`; their names are made here",
+        "populations": "its names are examined in tests/scenarios/test_populations.py",
         "collect": ["key of collect"],
     },
     "AgentCohort": {
@@ -383,6 +384,7 @@ CASES_OF: dict[str, Any] = {
     "Simulation": {
         "domain": ["domain of a scenario"],
         "agents": ["permissions of a cohort", "policy of a cohort"],
+        "populations": "its names are examined in tests/scenarios/test_populations.py",
         **dict.fromkeys(("store", "name"), OPENED),
         "quotas": ["quotas of a simulation"],
         "on_rule_error": ["on_rule_error"],

@@ -57,8 +57,9 @@ class Field:
         for name, value in (("low", self.low), ("high", self.high), ("default", self.default)):
             if value is not None:
                 self._require_number(name, value)
-                # A record has plain numbers; True and 1.0 would be read back as other types.
-                object.__setattr__(self, name, float(value) if self.is_float else int(value))
+                # A record has plain numbers: a boolean could not be read back.
+                plain = value if self.is_float and type(value) is int else float(value)
+                object.__setattr__(self, name, plain if self.is_float else int(value))
         if low > high:
             raise ValueError(f"the bounds of a field are low <= high, got {low} and {high}")
         if not low <= self.default <= high:

@@ -16,6 +16,7 @@ from placet.kernel.arrays.values import Mask, misfits
 from placet.kernel.arrays.words import Array, Words, below_array, unit_array
 from placet.kernel.state.table import TableData
 from placet.schemas.name_suggestions import did_you_mean
+from placet.schemas.portable_error import PortableError
 
 Rows64: TypeAlias = NDArray[np.int64]
 Draw: TypeAlias = Callable[[str], Words]
@@ -264,7 +265,7 @@ def _amounts(what: str, field: Field, given: NDArray[Any]) -> NDArray[np.int64]:
     return given.astype(np.int64, copy=False)
 
 
-class UnequalCallsError(Exception):
+class UnequalCallsError(PortableError):
     """A rule of rows made other calls for other rows of one batch."""
 
     def __init__(self) -> None:
