@@ -898,10 +898,11 @@ class Kernel:
         return verdicts
 
     def _decide_columns(self, batch: "CheckedColumns") -> "ColumnVerdict":
-        from placet.kernel.columns import group  # noqa: PLC0415  # numpy is an extra
+        from placet.kernel.columns import form, group  # noqa: PLC0415  # numpy is an extra
 
         self._batches += 1
         context, journal = self._context, self._journal
+        batch = form.at_present(batch, self.ledger.seq)
         answer = group.known(batch, context, self._batches, journal.durability)
         if answer is not None:
             return answer

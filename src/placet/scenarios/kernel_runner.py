@@ -207,6 +207,7 @@ class KernelRunner:
                 entries[place] = checked = self.world.kernel.check(batch, agent.agent_id)
                 if isinstance(checked, Verdict):
                     refused[place] = checked
+        self.column_verdicts = []
         if not (refused or columns):
             return self.world.step(self._scenario.tick_s, entries)
         sound = [entry for place, entry in enumerate(entries) if place not in refused]

@@ -125,7 +125,7 @@ class ColumnWorlds:
             self._compare_row("A", kind, row, one, other)
         if self._log[-1] != self._row_log[-1]:
             raise self._violation("A", kind, self._difference())
-        if self._arrays.digest() != self._rows.digest():
+        if self._arrays.world_digest() != self._rows.world_digest():
             raise self._violation("A", kind, "the states differ, and the records do not")
 
     def _compare_row(self, law: str, kind: str, row: int, one: "Verdict", other: "Verdict") -> None:

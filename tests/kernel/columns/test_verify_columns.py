@@ -11,10 +11,12 @@ from placet.kernel import (
     ColumnBatch,
     Domain,
     Draft,
+    Field,
     Kernel,
     KernelConfig,
     Kind,
     RecordList,
+    Table,
 )
 from placet.kernel.arrays.row_codes import CONFLICT
 from placet.kernel.columns import row_by_row
@@ -468,3 +470,27 @@ def test_columns_that_hooks_write_are_compared():
     lost = difference(log, Lab(N, CELLS))
     assert lost.part == "the column lab.agents/position"
     assert (lost.recorded, lost.decided) == ("lab.agents/position", "none")
+
+
+@pytest.mark.parametrize("agents", [None, [2, 1]])
+def test_a_changed_value_is_named_where_the_payload_is_empty(agents: Any) -> None:
+    class Steps(Domain):
+        name, version = "v", "1"
+        tables = (Table("v.a", {"x": Field("i4"), "y": Field("f8", 2)}),)
+
+        def __init__(self, step: int) -> None:
+            def rule(rows: Any) -> None:
+                rows.write("x", rows.own["x"] + step * (rows.numbers == 2))
+
+            self.kinds = (Kind("Go", {}, rows=rule, table="v.a"),)
+
+    log = RecordList()
+    kernel = Kernel(Steps(1), sink=log)
+    kernel.register_population("a", 4, table="v.a")
+    kernel.step(1.0, [ColumnBatch("Go", "a", {}, "go:1", agents=agents)])
+    verifier = Verifier([Steps(2)])
+    *before, columns, _tick = log
+    for data in before:
+        verifier.apply(data)
+    with pytest.raises(DecisionMismatch, match=r"v\.a/a:2 x"):
+        verifier.apply(columns)

@@ -6,6 +6,7 @@ It needs no numpy, so a domain with tables can be imported without; opening its 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from struct import pack, unpack
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -58,12 +59,18 @@ class Field:
             if value is not None:
                 self._require_number(name, value)
                 # A record has plain numbers: a boolean could not be read back.
-                plain = value if self.is_float and type(value) is int else float(value)
-                object.__setattr__(self, name, plain if self.is_float else int(value))
+                object.__setattr__(self, name, self._plain(value))
         if low > high:
             raise ValueError(f"the bounds of a field are low <= high, got {low} and {high}")
         if not low <= self.default <= high:
             raise ValueError(f"the default {self.default} is not within {low} and {high}")
+
+    def _plain(self, value: Number) -> Number:
+        """Return a number as Python's own type, and as a field of its dtype holds it."""
+        if not self.is_float:
+            return int(value)
+        held: float = unpack("<f", pack("<f", value))[0] if self.dtype == "f4" else float(value)
+        return value if type(value) is int and held == value else held
 
     def _require_number(self, name: str, value: object) -> None:
         """Check that a number of the declaration is of the field's type and finite."""

@@ -19,9 +19,6 @@ Array: TypeAlias = NDArray[Any]
 SEGMENT: Final = 8_192
 """Rows that are hashed at once: their words stay in the processor's second cache."""
 
-_MIXED, _SHIFTED = np.empty(SEGMENT, U64), np.empty(SEGMENT, U64)
-"""Buffers of `summed_hash`, overwritten by each call: new arrays would double its time."""
-
 _GOLDEN, _FACTOR_1, _FACTOR_2 = (
     U64(0x9E3779B97F4A7C15),
     U64(0xBF58476D1CE4E5B9),
@@ -105,13 +102,18 @@ def words_of(column: Array) -> Words:
     return np.ascontiguousarray(flat, dtype=wide).view(U64)
 
 
-def summed_hash(keys: Words, words: Words, salt: int) -> int:
+def buffers() -> tuple[Words, Words]:
+    """Return buffers for `summed_hash`; each digest has its own, because threads make others."""
+    return np.empty(SEGMENT, U64), np.empty(SEGMENT, U64)
+
+
+def summed_hash(keys: Words, words: Words, salt: int, used: tuple[Words, Words]) -> int:
     """Return the sum over rows of 128 bits that depend on the row's key, a salt and the row's word.
 
     At most `SEGMENT` rows. The first 64 bits are a round of SplitMix, the last another finalizer
     over them. The sums are exact, because a sum that lost its carries would depend on the split.
     """
-    mixed, shifted = _MIXED[: len(keys)], _SHIFTED[: len(keys)]
+    mixed, shifted = used[0][: len(keys)], used[1][: len(keys)]
     np.bitwise_xor(keys, U64(salt), out=mixed)
     mixed += words
     _mix_in_place(mixed, shifted)

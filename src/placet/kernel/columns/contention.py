@@ -62,9 +62,7 @@ def additions_of(
     return found
 
 
-def in_danger(
-    additions: Mapping[Target, Additions], living: Rows64 | None, all_rows: Rows64 | None = None
-) -> dict[Target, Mask]:
+def in_danger(additions: Mapping[Target, Additions], living: Rows64 | None) -> dict[Target, Mask]:
     """Return the rows of each field that could leave its bounds in some order of the additions.
 
     A field without such rows is left out: then all additions to it pass, in any order.
@@ -72,7 +70,6 @@ def in_danger(
     Args:
         additions: The additions.
         living: Places of the rows that add; None is all.
-        all_rows: The array of keys that are all rows of a table, in order; None if no such.
     """
     found: dict[Target, Mask] = {}
     for target, adds in additions.items():
@@ -89,11 +86,10 @@ def in_danger(
             if not len(by):
                 continue
             least, most = by.min(), by.max()
-            place = None if keys is all_rows else at
             if least < 0:
-                down = _summed(down, place, by if most <= 0 else np.minimum(by, 0), adds, is_exact)
+                down = _summed(down, at, by if most <= 0 else np.minimum(by, 0), adds, is_exact)
             if most > 0:
-                up = _summed(up, place, by if least >= 0 else np.maximum(by, 0), adds, is_exact)
+                up = _summed(up, at, by if least >= 0 else np.maximum(by, 0), adds, is_exact)
         danger = _beyond(adds, down, up, is_exact)
         if danger is not None and danger.any():
             found[target] = danger
@@ -101,15 +97,12 @@ def in_danger(
 
 
 def _summed(
-    sums: Array | None, at: Rows64 | None, by: NDArray[np.int64], adds: Additions, is_exact: bool
+    sums: Array | None, at: Rows64, by: NDArray[np.int64], adds: Additions, is_exact: bool
 ) -> Array:
-    """Add amounts to the sums of the rows of a field; `at` None is all rows, in order."""
+    """Add amounts to the sums of the rows of a field."""
     if sums is None:
         sums = np.zeros(len(adds.column), np.int64 if is_exact else np.float64)
-    if at is None:
-        sums += by
-    else:
-        np.add.at(sums, at, by if is_exact else by.astype(np.float64))
+    np.add.at(sums, at, by if is_exact else by.astype(np.float64))
     return sums
 
 

@@ -266,19 +266,17 @@ def _ruled(  # the parts of a batch that its rule is called on
         rows = made(start, stop)
         if not rows.n:
             return [rows]
-        try:
-            with np.errstate(all="ignore"):
-                batch.kind.rows(rows)  # type: ignore[misc]  # the form requires one
-                judge(rows, batch.kind.fields)
-        except INTERRUPTS:
-            raise
-        except Exception as error:  # noqa: BLE001  # the rule boundary
-            if stop - start > 1 and not isinstance(error, ShapeError):
-                middle = (start + stop) // 2
-                return called(start, middle) + called(middle, stop)
-            report(start, error)
-            rows = made(start, stop)
-            rows.code[:] = RULE_ERROR
+        fault = _fault_in(batch, rows)
+        if fault is None:
+            if rows.fault is not None:
+                report(start + rows.fault[0], rows.fault[1])
+            return [rows]
+        if stop - start > 1 and not isinstance(fault, ShapeError):
+            middle = (start + stop) // 2
+            return called(start, middle) + called(middle, stop)
+        report(start, fault)
+        rows = made(start, stop)
+        rows.code[:] = RULE_ERROR
         return [rows]
 
     parts = called(0, len(numbers))
@@ -290,6 +288,22 @@ def _ruled(  # the parts of a batch that its rule is called on
         whole.code[:] = RULE_ERROR
         return whole
     return _joined(whole, parts)
+
+
+def _fault_in(batch: CheckedColumns, rows: Rows) -> Exception | None:
+    """Call the rule with rows; return the exception that it raised.
+
+    It is returned, because halves that are called in its handler would show it as their context.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            batch.kind.rows(rows)  # type: ignore[misc]  # the form requires one
+            judge(rows, batch.kind.fields)
+    except INTERRUPTS:
+        raise
+    except Exception as error:  # noqa: BLE001  # the rule boundary
+        return error
+    return None
 
 
 def fault_of(batch: CheckedColumns, number: int) -> str:
@@ -337,8 +351,7 @@ def _contended(
     tables = context.state.tables
     additions = additions_of(rows.calls, tables, rows.numbers)
     living = np.flatnonzero(rows.code == OK) if rows.code.any() else None
-    all_rows = batch.members.all if living is None else None
-    danger = in_danger(additions, living, all_rows) if additions else {}
+    danger = in_danger(additions, living) if additions else {}
     if not rows.claims and not danger:
         return None
     ledger, members = context.ledger, batch.members

@@ -25,6 +25,10 @@ _NAMES_MAX: Final = 1_024
 """Names of kind, population and submitter that are kept: about 300 bytes each."""
 
 
+PRESENT: Final = -1
+"""Context of a batch that is based on the state at which it is decided."""
+
+
 class CheckedColumns(NamedTuple):
     """A column batch whose form is right.
 
@@ -37,7 +41,7 @@ class CheckedColumns(NamedTuple):
         numbers: Number of the member of each row.
         is_whole: The rows are all members, in order.
         payload: Array of each field, `(rows, *field.sizes)`, in the field's dtype.
-        contexts: `context_seq` of all rows, or i8 of each.
+        contexts: `context_seq` of all rows, or i8 of each; `PRESENT` until it is decided.
         fingerprint: 64-bit hash of its content.
     """
 
@@ -54,6 +58,13 @@ class CheckedColumns(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+
+def at_present(batch: CheckedColumns, seq: int) -> CheckedColumns:
+    """Return a batch with the seq of its decision where it has no context of its own."""
+    if isinstance(batch.contexts, int) and batch.contexts == PRESENT:
+        return CheckedColumns(*batch[:-2], seq, batch[-1])
+    return batch
 
 
 def checked(batch: ColumnBatch, ledger: Ledger, registry: Registry) -> CheckedColumns:
@@ -76,7 +87,7 @@ def checked(batch: ColumnBatch, ledger: Ledger, registry: Registry) -> CheckedCo
     numbers, is_whole = _numbers_of(batch, members)
     _require_size(kind, len(numbers), ledger.policy.limits)
     payload = _payload_of(batch, kind.fields, len(numbers))
-    contexts = _contexts_of(batch, ledger.seq, len(numbers))
+    contexts = _contexts_of(batch, len(numbers))
     print_ = fingerprint_of(
         kind.name, members.name, batch.submitter, None if is_whole else numbers, payload
     )
@@ -198,10 +209,10 @@ def _column_of(what: str, field: Field, values: object, count: int) -> Array:
     return fitted(what, field, values, count)
 
 
-def _contexts_of(batch: ColumnBatch, seq: int, count: int) -> "int | Rows64":
+def _contexts_of(batch: ColumnBatch, count: int) -> "int | Rows64":
     given = batch.context_seq
     if given is None:
-        return seq
+        return PRESENT
     array = as_array("context_seq", given)
     is_one = array.shape == ()
     if array.dtype.kind not in "iu" or array.shape not in {(), (count,)}:

@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from placet.kernel.plugin.rows import ColumnReader, Rows64
+from placet.schemas.missing_key import MissingKeyError
 
 if TYPE_CHECKING:
     from placet.kernel.arrays.words import Array
     from placet.kernel.ledger.ledger import Ledger
     from placet.kernel.ledger.members import Members
+    from placet.kernel.plugin.rows import Rows64
     from placet.kernel.state.tree import State
 
 
@@ -47,15 +48,18 @@ class PopulationHandle:
     def __getitem__(self, field: str) -> "Array":
         """Return the present values of a field as a read-only array `(count, *field.shape)`.
 
-        A later change replaces them by other arrays or writes into this one; copy it to keep it.
+        It keeps its values: a later change writes into a copy.
 
         Raises:
             KeyError: The table has no such field.
         """
-        return ColumnReader(self._world.tree.tables[self.table], None)[field]
+        table = self._world.tree.tables[self.table]
+        if field not in table.fields:
+            raise MissingKeyError(field, f"field of {self.table}", table.fields)
+        return table.shown(field)
 
     @property
-    def numbers(self) -> Rows64:
+    def numbers(self) -> "Rows64":
         """Numbers of the members, `0..count - 1`."""
         return self._world.ledger.populations[self.name].all
 

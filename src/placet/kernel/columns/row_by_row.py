@@ -210,6 +210,9 @@ def _ruled(
         report(error)
         rows = made()
         rows.code[:] = RULE_ERROR
+        return rows
+    if rows.fault is not None:
+        report(rows.fault[1])
     return rows
 
 

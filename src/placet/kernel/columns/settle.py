@@ -123,22 +123,28 @@ def settle(
 
 
 def _apart(state: State, calls: Sequence[RowCall]) -> list[RowCall]:
-    """Copy the arrays of calls that are views of a column which a call before them writes.
+    """Copy the arrays of calls that are views of a column which one of the calls writes.
 
-    A rule over a whole population sees the columns themselves: without a copy, two fields that it
-    exchanges would both have the value of one.
+    A rule over a whole population sees the columns themselves. Without a copy, two fields that it
+    exchanges would both have the value of one, and keys read from a written field would stamp
+    other rows. An array that is one object stays one.
     """
-    apart: list[RowCall] = []
-    written: list[Array] = []
-    for call in calls:
-        at, values = call.at, call.values
-        if not values.flags.owndata and any(np.may_share_memory(values, one) for one in written):
-            values = values.copy()
-        if at is not None and any(np.may_share_memory(at, one) for one in written):
-            at = at.copy()
-        apart.append(call._replace(at=at, values=values))
-        written.append(state.tables[call.table].columns[call.field])
-    return apart
+    written = [state.tables[call.table].columns[call.field] for call in calls]
+    copies: list[tuple[Array, Array]] = []
+
+    def apart(array: Array) -> Array:
+        if not any(np.may_share_memory(array, one) for one in written):
+            return array
+        copy = next((mine for given, mine in copies if given is array), None)
+        if copy is None:
+            copy = array.copy()
+            copies.append((array, copy))
+        return copy
+
+    return [
+        call._replace(at=None if call.at is None else apart(call.at), values=apart(call.values))
+        for call in calls
+    ]
 
 
 def _write(table: TableData, call: RowCall, target: _Target) -> None:

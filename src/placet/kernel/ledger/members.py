@@ -108,6 +108,7 @@ class Members:
         self.permissions, self.priority_max, self.quotas = permissions, priority_max, dict(quotas)
         self.numbers: NDArray[np.int32] = np.arange(first, first + count, dtype=np.int32)
         self.all: Rows = np.arange(count)
+        self.all.flags.writeable = False  # users hold it, as `numbers` of the population
         self.keys = row_keys(name, count)
         self.suspended: NDArray[np.bool_] | None = None
         self.tats: dict[str, NDArray[np.int64]] = {}

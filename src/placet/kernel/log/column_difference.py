@@ -15,7 +15,7 @@ from placet.kernel.arrays.row_codes import CONFLICT, OK, ROW_CODES
 from placet.kernel.arrays.values import json_of
 from placet.kernel.arrays.words import Array
 from placet.schemas.codec import Json
-from placet.schemas.log.column_records import ColumnChange, Columns
+from placet.schemas.log.column_records import ColumnChange, Columns, names_all
 
 _NAMES: Final = ("kind", "version", "population", "submitter", "req_id")
 _REST: Final = ("fingerprint", "group_seq", "tick", "group", "number", "codes", "changes")
@@ -40,7 +40,7 @@ class RowDifference(NamedTuple):
 
 
 def first_difference(
-    record: Columns, again: Columns, stems: Mapping[str, str]
+    record: Columns, again: Columns, stems: Mapping[str, str], members: int | None = None
 ) -> RowDifference | None:
     """Return the first difference of two records; None if they agree, but for messages.
 
@@ -48,11 +48,12 @@ def first_difference(
         record: A record.
         again: The other.
         stems: Stem of the names of rows of each table; a row of another table is named by number.
+        members: Number of members of the population; None is that of the records.
     """
     for name in _NAMES:
         if getattr(record, name) != getattr(again, name):
             return RowDifference(f"its {name}", getattr(record, name), getattr(again, name))
-    first, second = _Rows(record, stems), _Rows(again, stems)
+    first, second = (_Rows(each, stems, members) for each in (record, again))
     found = _of_inputs(first, second) or _of_codes(first, second) or _of_winners(first, second)
     found = found or _of_changes(first, second)
     if found is not None:
@@ -73,11 +74,11 @@ class _Rows:
         admitted: Places of the admitted rows.
     """
 
-    def __init__(self, record: Columns, stems: Mapping[str, str]) -> None:
+    def __init__(self, record: Columns, stems: Mapping[str, str], members: int | None) -> None:
         self.record, self._stems = record, stems
         count = len(record.agents) // 4
-        if not record.agents:
-            count = len(record.codes) or _count_of(record)
+        if names_all(record):
+            count = members or len(record.codes) or _count_of(record)
         all_of = np.arange(count)
         self.numbers = np.frombuffer(record.agents, "<u4") if record.agents else all_of
         self.codes = np.frombuffer(record.codes or bytes(count), np.uint8)
@@ -138,6 +139,9 @@ def _count_of(record: Columns) -> int:
     for _, dtype, shape, data in record.payload:
         size = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=np.int64))
         return len(data) // size
+    for change in record.changes:  # of a field of several numbers a row this is too many
+        if not change.column:
+            return len(change.data) // np.dtype(change.dtype).itemsize
     return 0
 
 

@@ -305,7 +305,7 @@ def _difference_of_writes(record: HookRecord, again: HookRecord) -> DivergentFie
 
 
 def difference_of_columns(
-    record: Columns, again: Columns, stems: Mapping[str, str]
+    record: Columns, again: Columns, stems: Mapping[str, str], members: int | None = None
 ) -> DivergentField | None:
     """Return the first difference of two records of column batches; None if they agree.
 
@@ -313,10 +313,11 @@ def difference_of_columns(
         record: A record.
         again: The other.
         stems: Stem of the names of rows of each table; a row of another table is named by number.
+        members: Number of members of the population; None is that of the records.
     """
     from placet.kernel.log.column_difference import first_difference  # noqa: PLC0415  # numpy is an extra
 
-    found = first_difference(record, again, stems)
+    found = first_difference(record, again, stems, members)
     return None if found is None else DivergentField(*found)
 
 

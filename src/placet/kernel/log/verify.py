@@ -296,7 +296,8 @@ class Verifier(Replayer):
         made = decode_record(again)
         assert isinstance(made, Columns), "a column batch has a record of its own type"
         stems = {name: table.stem for name, table in self.state.tables.items()}
-        difference = difference_of_columns(record, made, stems)
+        members = self.ledger.populations[record.population].count
+        difference = difference_of_columns(record, made, stems, members)
         if difference is not None:
             self._raise_of_columns(difference, sandbox, record)
         # The texts of refusals alone differ. The verdict that is kept has those of the record.

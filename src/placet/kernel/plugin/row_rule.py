@@ -69,10 +69,8 @@ class RowRule:
         if code == BOUNDS:
             return self._beyond()
         if code != OK:
-            raise IndexError(
-                f"the rule of {self._kind} named a row that its table does not have, or put into "
-                "one that it does not claim"
-            )
+            assert rows.fault is not None, "`judge` keeps why it refuses a row as `rule_error`"
+            raise rows.fault[1]
         return self._claimed(draft, rows) or self._written(draft, rows)
 
     def _ruled(self, draft: Draft, intent: Intent) -> "Rows | None":

@@ -88,8 +88,8 @@ class Rows:
     """
 
     __slots__ = (
-        *("_changed", "_draw", "_table", "_tables", "calls", "claims", "code", "n", "numbers"),
-        *("own", "payload", "reasons", "sim_time", "tick"),
+        *("_changed", "_draw", "_table", "_tables", "calls", "claims", "code", "fault", "n"),
+        *("numbers", "own", "payload", "reasons", "sim_time", "tick"),
     )
 
     def __init__(
@@ -113,6 +113,7 @@ class Rows:
         self.claims: list[tuple[str, Rows64]] = []
         self.calls: list[RowCall] = []
         self._changed: dict[tuple[str, str], str] = {}
+        self.fault: tuple[int, RowKeyError] | None = None
 
     def __repr__(self) -> str:
         return f"<Rows: {self.n} of {self._table.name}>"
@@ -275,6 +276,10 @@ class UnequalCallsError(PortableError):
         )
 
 
+class RowKeyError(PortableError, IndexError):
+    """A rule of rows named a row that its table does not have, or put into one without a claim."""
+
+
 def have_one_form(parts: Iterable[Rows]) -> bool:
     """Return whether the rule made the same calls for all parts of a batch.
 
@@ -290,19 +295,25 @@ def judge(rows: Rows, payload_fields: Mapping[str, Field]) -> None:
     """
     code, tables = rows.code, rows._tables  # noqa: SLF001  # the same module
 
-    def row_keys(table: str, keys: Rows64) -> Rows64:
-        wrong = _no_rows(keys, tables[table].count)
+    def row_keys(what: str, table: str, keys: Rows64) -> Rows64:
+        count = tables[table].count
+        wrong = _no_rows(keys, count)
         if wrong is None:
             return keys
-        _mark(code, wrong, RULE_ERROR)
+        rest = f"of {table}, which has the rows 0..{count - 1}; -1 stands for no row"
+        _refuse_keys(rows, wrong, keys, f"it {what} row", rest)
         return np.where(wrong, -1, keys)  # so that no later stage looks beyond the table
 
-    rows.claims = [(name, row_keys(name, keys)) for name, keys in rows.claims]
+    rows.claims = [(name, row_keys("claims", name, keys)) for name, keys in rows.claims]
     for place, made in enumerate(rows.calls):
-        call = made if made.at is None else made._replace(at=row_keys(made.table, made.at))
+        call = made
+        if made.at is not None:
+            call = made._replace(at=row_keys(f"{made.op}s", made.table, made.at))
         if call.op == "put":
             if call.at is not None:
-                _mark(code, _not_claimed(rows, call.table, call.at), RULE_ERROR)
+                rest = f"of {call.table} without a claim; claim the same numbers of rows"
+                free = _not_claimed(rows, call.table, call.at)
+                _refuse_keys(rows, free, call.at, "it puts into row", rest)
             field = tables[call.table].fields[call.field]
             checked = (name for name, own in rows.payload.items() if own is call.values)
             # The gate has checked the payload, against the same bounds if the fields are equal.
@@ -311,6 +322,17 @@ def judge(rows: Rows, payload_fields: Mapping[str, Field]) -> None:
                 call = call._replace(values=values)
                 _mark(code, wrong, BOUNDS)
         rows.calls[place] = call
+
+
+def _refuse_keys(rows: Rows, wrong: Mask | None, keys: Rows64, what: str, rest: str) -> None:
+    """Refuse rows as `rule_error`, and keep the reason of the first one."""
+    hit = None if wrong is None else wrong & (rows.code == OK)
+    if hit is None or not hit.any():
+        return
+    if rows.fault is None:
+        place = int(hit.argmax())
+        rows.fault = (place, RowKeyError(f"{what} {int(keys[place])} {rest}"))
+    rows.code[hit] = RULE_ERROR
 
 
 def _mark(code: NDArray[np.uint8], mask: Mask | None, value: int) -> None:

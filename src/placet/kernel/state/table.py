@@ -16,7 +16,7 @@ import numpy as np
 from placet.kernel.arrays.authors import BY_OPERATOR, NAMED, SEVERAL, Authors
 from placet.kernel.arrays.field import Field, spec_of
 from placet.kernel.arrays.values import cell, json_of
-from placet.kernel.arrays.words import SEGMENT, Array, row_keys, summed_hash, words_of
+from placet.kernel.arrays.words import SEGMENT, Array, buffers, row_keys, summed_hash, words_of
 from placet.kernel.prng import name_hash
 from placet.kernel.state.collection import OF_TABLE, Collection, Entity
 from placet.schemas.batch import sequence_form
@@ -138,6 +138,13 @@ class TableData(Collection):
             self._shared.discard(field)
             column = np.empty_like(column) if is_whole else column.copy()
             self.columns[field] = column
+        return column
+
+    def shown(self, field: str) -> Array:
+        """Return the present values of a field, read-only: a later change writes into a copy."""
+        self._shared.add(field)
+        column = self.columns[field].view()
+        column.flags.writeable = False
         return column
 
     def writable_stamps(self) -> Stamps:
@@ -344,6 +351,7 @@ class TableData(Collection):
 
         Only segments that changed are summed again. The sum over any split of the rows is the same.
         """
+        used = buffers()
         for name, dirty in self._dirty.items():
             if not dirty.any():
                 continue
@@ -355,7 +363,7 @@ class TableData(Collection):
             for segment in np.flatnonzero(dirty).tolist():
                 part = slice(segment * SEGMENT, (segment + 1) * SEGMENT)
                 share = sum(
-                    summed_hash(self._keys[part], words[part, place], salt)
+                    summed_hash(self._keys[part], words[part, place], salt, used)
                     for place, salt in enumerate(salts)
                 )
                 self._total += share - shares[segment]

@@ -472,15 +472,12 @@ class WorldState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
     def columns(self, table: str) -> "Mapping[str, Array] | None":
         """Return the columns of a table, `(rows, *shape)` each, read-only; None of no table.
 
-        The arrays are those of the state: a later change may be seen in them. O(fields).
+        They keep their values: a later change writes into a copy. O(fields).
         """
         rows = self._state.tables.get(table)
         if rows is None:
             return None
-        columns = {name: column.view() for name, column in rows.columns.items()}
-        for column in columns.values():
-            column.flags.writeable = False
-        return columns
+        return {name: rows.shown(name) for name in rows.fields}
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(n for n, rows in self._state.collections.items() if rows.entities))
