@@ -25,8 +25,10 @@ FIELDS = {"next": Field("i8"), "m": Field("i8"), "x": Field("f8"), "y": Field("f
 
 
 def relink(rows: Any) -> None:
-    rows.claim("ring.nodes", rows.own["next"])
-    rows.put("ring.nodes", rows.own["next"], "next", rows.numbers)
+    to = rows.own["next"]
+    rows.claim("ring.nodes", to)
+    rows.put("ring.nodes", to, "m", 1)
+    rows.put("ring.nodes", to, "next", rows.numbers)
 
 
 def count_and_move(rows: Any) -> None:

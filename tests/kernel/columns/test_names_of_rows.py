@@ -107,3 +107,32 @@ def test_a_table_beyond_the_limit_of_rows_is_refused_and_a_forged_one_is_not_fol
     forged = encode_record(replace(record, count=2**40))
     with pytest.raises(Divergence, match=r"rows, where at most"):
         folded([*log[:-1], forged])
+
+
+def test_an_effect_of_on_populate_takes_the_population_back() -> None:
+    class Emitting(Registry):
+        tables = (Table("registry.lamps", {"lit": Field("b1")}),)
+
+        def on_populate(self, draft: Any, population: Any) -> None:
+            draft.emit("ring", {})
+
+    kernel = Kernel(Emitting())
+    kernel.change_executor("ring", 3)
+    before = (kernel.record_count, kernel.world_digest())
+    with pytest.raises(ValidationError, match="emitted an effect"):
+        kernel.register_population("lamps", 3, table="registry.lamps")
+    assert (kernel.record_count, kernel.world_digest()) == before
+
+
+def test_a_log_that_was_cut_between_two_tables_has_both_again() -> None:
+    class Two(Registry):
+        tables = tuple(Table(f"registry.{name}", {"x": Field("i1")}, rows=2) for name in "ab")
+
+        def on_open(self, draft: Any) -> None:
+            draft.columns("registry.b").set("x", 3)
+
+    log = RecordList()
+    kernel = Kernel(Two(), sink=log)
+    assert isinstance(decode_record(log[-2]), TableMade)
+    again = Kernel(Two(), history=log[:-1])
+    assert again.digest() == kernel.digest()

@@ -494,3 +494,34 @@ def test_a_changed_value_is_named_where_the_payload_is_empty(agents: Any) -> Non
         verifier.apply(data)
     with pytest.raises(DecisionMismatch, match=r"v\.a/a:2 x"):
         verifier.apply(columns)
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"), [({}, "x"), ({}, "y"), ({}, None), ({"z": Field("i4")}, "x")]
+)
+def test_records_of_all_members_are_compared_without_their_population(
+    payload: dict[str, Field], field: str | None
+) -> None:
+    def record_of(step: int, fields: dict[str, Field]) -> Columns:
+        def rule(rows: Any) -> None:
+            if field is not None:
+                rows.write(field, rows.own[field] + step)
+
+        class Steps(Domain):
+            name, version = "v", "1"
+            tables = (Table("v.a", {"x": Field("i4"), "y": Field("f8", 2)}),)
+            kinds = (Kind("Go", fields, rows=rule, table="v.a"),)
+
+        log = RecordList()
+        kernel = Kernel(Steps(), sink=log)
+        kernel.register_population("a", 4, table="v.a")
+        values = {name: np.arange(4) for name in fields}
+        kernel.decide_columns(ColumnBatch("Go", "a", values, "go:1"))
+        record = decode_record(log[-1])
+        assert isinstance(record, Columns)
+        return record
+
+    first = record_of(1, payload)
+    second = record_of(2, payload)
+    part = difference_of_records(first, second)
+    assert part.name == ("time of the decision" if field is None else f"v.a/0 {field}")

@@ -53,3 +53,20 @@ def test_the_sorts_that_are_kept_are_bounded():
     for side in range(2, 30):
         cells.of(table, "position", float(side))
     assert cells.of(table, "position", 1.0) is not first
+
+
+def test_an_observer_without_a_place_has_no_rows_near_it():
+    kernel, cells = flock_kernel(None), CellsOfTables()
+    rows = candidate_rows(near_birds(), kernel.tree, "nobody", "flock.birds", cells)
+    assert rows is not None
+    assert rows.tolist() == []
+
+
+def test_the_rows_of_any_part_are_put_together():
+    kernel, cells = flock_kernel(None), CellsOfTables()
+    alone = candidate_rows(near_birds(), kernel.tree, "birds:0", "flock.birds", cells)
+    both = AnyOf(near_birds(), near_birds())
+    rows = candidate_rows(both, kernel.tree, "birds:0", "flock.birds", cells)
+    assert rows is not None
+    assert alone is not None
+    assert rows.tolist() == sorted(alone.tolist())
