@@ -33,6 +33,9 @@ MADE = {
 }
 ARGUMENTS: dict[str, Any] = {
     "agent_id": "ann",
+    "name": "birds",
+    "count": 3,
+    "table": "flock.birds",
     "agent_ids": ["ann"],
     "batch": [],
     "intents": [],
