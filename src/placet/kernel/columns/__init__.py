@@ -16,10 +16,12 @@ batch in plain Python over the same rule. Law A: both write the same bytes. So t
 has a reference that can be read, and a fault in either is found by the other.
 
 **The path.** `form.py` checks shapes, dtypes and numbers, and raises before anything is decided.
-`stages.py` refuses rows by payload, suspension, context and quota. `rows.py` is the argument of
-the kind's rule; `contention.py` grants claims and judges sums against bounds. `record.py` makes the
-record, and `settle.py` applies it: the one function of the live world and of replay.
+`decide.py` refuses rows by payload, suspension, context and quota, and calls the kind's rule with
+`Rows` (`kernel/plugin/rows.py`); `contention.py` grants claims and finds sums in danger of their
+bounds, which `turns.py` passes in the fair order. `record.py` makes the record, and `settle.py`
+applies it: the one function of the live world and of replay.
 
-The modules here import numpy, which is an extra; `field.py` and `batch.py` do not, so a domain can
-be declared without it. Nothing outside of this package imports numpy on the path of a decision.
+numpy is an extra. It is imported here, in `kernel/arrays/`, and by `state/table.py`,
+`ledger/members.py` and `plugin/rows.py`; `arrays/field.py` and `batch.py` do without, so a domain
+with tables can be declared, and a world without tables never loads it.
 """

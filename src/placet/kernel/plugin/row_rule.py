@@ -74,7 +74,7 @@ class RowRule:
         return self._claimed(draft, rows) or self._written(draft, rows)
 
     def _ruled(self, draft: Draft, intent: Intent) -> "Rows | None":
-        """RowCall the rule with the agent's row; None if it has none."""
+        """Call the rule with the agent's row; return None if it has none."""
         import numpy as np  # noqa: PLC0415  # an extra
 
         from placet.kernel.arrays.words import U64, Words  # noqa: PLC0415

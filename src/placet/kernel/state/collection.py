@@ -84,7 +84,7 @@ class Collection(Stamp):
     __slots__ = ("changed", "cut", "entities", "tombstones")
 
     is_table = False
-    """Its entities are rows of arrays (`kernel/columns/table.py`)."""
+    """Its entities are rows of arrays (`kernel/state/table.py`)."""
 
     def __init__(self) -> None:
         super().__init__()
