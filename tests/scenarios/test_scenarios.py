@@ -324,7 +324,7 @@ def test_an_unknown_scenario_lists_the_bundled_ones():
     ("text", "message"),
     [
         ("ticks = ", "this is not TOML"),
-        ("ticks = 3", "agents: is missing; add it to the file"),
+        ("ticks = 3", "agents: is missing; add it to the file, or populations"),
         ("tikcs = 3\n[agents]", "tikcs: there is no such key; did you mean 'ticks'"),
         ("ticks = 3\n[agents.folk]\ncount = 1", "agents.folk.policy: is missing"),
         (b"\xff\xfe", "is not UTF-8"),

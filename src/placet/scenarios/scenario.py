@@ -317,14 +317,14 @@ def build_scenario(source: str, raw: Mapping[str, Json]) -> Scenario:
     Raises:
         ScenarioError: It is invalid.
     """
-    if "agents" not in raw and not raw.get("populations"):
-        raise ScenarioError(source, "agents", "is missing; add it to the file")
     try:
         built = _scenario().validate_python(without_numpy(dict(raw)))
     except ValidationError as error:
         # Unknown keys first, because a misspelled key also makes another key missing.
         first = min(error.errors(), key=lambda detail: detail["type"] not in _UNKNOWN)
         raise _scenario_error(source, first) from None
+    if "agents" not in raw and not raw.get("populations"):
+        raise ScenarioError(source, "agents", "is missing; add it to the file, or populations")
     _require_once(source, built)
     return _checked(source, built)
 

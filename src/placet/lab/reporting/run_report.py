@@ -232,7 +232,7 @@ def run_page(log: EventLog, collected: Path | None = None) -> Page:
     facts = [
         ("domains", ", ".join(f"{name} {version}" for name, version in past.header.domains)),
         ("seed", str(past.header.seed)),
-        ("agents", _count(len(past.ledger.agents))),
+        ("agents", _count(past.ledger.agent_count)),
         ("simulated", f"{past.ledger.now_ns / SECOND_NS:g} s{ticks}"),
         ("intents admitted", _count(counts.admitted.total() + counts.rows["admitted"])),
         ("intents refused, in the log", _count(counts.refused.total() + counts.rows["refused"])),
@@ -287,8 +287,9 @@ def _refusals(counts: RunCounts, per: str) -> ReportSection:
 
 def _fairness(counts: RunCounts, agents: int) -> ReportSection:
     if not counts.admitted.total():
-        empty = "No intent was admitted"
-        empty += "; column batches are not counted by agent." if counts.rows["admitted"] else "."
+        empty = "No intent was admitted."
+        if counts.rows["admitted"]:
+            empty = "All admitted intents were of column batches, which are not counted by agent."
         return ReportSection(title="Fairness", figures=[], empty=empty)
     rows: list[Mapping[str, Json]] = []
     for agent_id in sorted({*counts.admitted, *counts.refused}):
