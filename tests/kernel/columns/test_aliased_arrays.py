@@ -97,6 +97,16 @@ def test_a_payload_that_is_a_column_is_that_of_the_call() -> None:
     assert folded(log).state.digest().hex() == kernel.digest()
 
 
+def test_the_columns_of_a_state_keep_their_values() -> None:
+    kernel, _ = ring()
+    columns = kernel.state.columns("ring.nodes")
+    assert columns is not None
+    before = columns["x"].tolist()
+    kernel.step(1.0, [ColumnBatch("MoveX", "nodes", {"v": np.ones(N)}, "m:0")])
+    assert columns["x"].tolist() == before != kernel.population("nodes")["x"].tolist()
+    assert kernel.state.columns("ring.edges") is None
+
+
 def test_the_numbers_of_a_population_are_read_only() -> None:
     kernel, _ = ring()
     with pytest.raises(ValueError, match="read-only"):

@@ -140,8 +140,7 @@ def _count_of(record: Columns) -> int:
         size = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=np.int64))
         return len(data) // size
     for change in record.changes:  # of a field of several numbers a row this is too many
-        if not change.column:
-            return len(change.data) // np.dtype(change.dtype).itemsize
+        return len(change.data) // np.dtype(change.dtype).itemsize
     return 0
 
 
