@@ -109,7 +109,8 @@ def test_rules_refuse_what_no_policy_proposes():
     given = refused("wealth", "Give", {"to": np.zeros(25, int)})
     assert given["wealth.to_itself"] == 1
     assert given["wealth.elsewhere"] > 10
-    assert refused("wealth", "Give", {"to": np.full(25, 99)}) != {"admitted": 25}
+    with pytest.raises(IndexError, match="it adds row 99 of wealth.people"):
+        refused("wealth", "Give", {"to": np.full(25, 99)})
     caught = refused("sir", "Catch", {"link": np.zeros(60, int)})
     assert caught["sir.no_link"] == 58
     assert refused("sir", "Recover", {"from_state": np.zeros(60, int)})["sir.not_infectious"] == 55

@@ -61,7 +61,7 @@ class CheckedColumns(NamedTuple):
 
 
 def at_present(batch: CheckedColumns, seq: int) -> CheckedColumns:
-    """Return a batch with the seq of its decision where it has no context of its own."""
+    """Return a batch with the seq of its decision where it names no context."""
     if isinstance(batch.contexts, int) and batch.contexts == PRESENT:
         return CheckedColumns(*batch[:-2], seq, batch[-1])
     return batch
