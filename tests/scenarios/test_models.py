@@ -109,7 +109,7 @@ def test_rules_refuse_what_no_policy_proposes():
     given = refused("wealth", "Give", {"to": np.zeros(25, int)})
     assert given["wealth.to_itself"] == 1
     assert given["wealth.elsewhere"] > 10
-    with pytest.raises(IndexError, match="it adds row 99 of wealth.people"):
+    with pytest.raises(IndexError, match=r"it adds row 99 of wealth\.people"):
         refused("wealth", "Give", {"to": np.full(25, 99)})
     caught = refused("sir", "Catch", {"link": np.zeros(60, int)})
     assert caught["sir.no_link"] == 58
