@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests.cli.command_line import CommandLine
-from tests.lab.columns import write_columns
+from tests.kernel.columns.test_columns_of_drafts import ticking
+from tests.lab.columns import write_columns, write_log
 
 ROWS = 300
 
@@ -37,6 +38,13 @@ def test_log_has_a_line_of_counts_for_each_column_batch(cli, path):
     taken = [line for line in batches if " stale_context" in line]
     assert taken
     assert all(line.split()[1] == "-" for line in taken)
+
+
+def test_log_names_the_columns_that_a_tick_wrote(cli, tmp_path):
+    _, records = ticking(lambda draft: draft.columns("sky.birds").set("age", 7, [3]))
+    write_log(tmp_path / "sky.db", records)
+    done = cli("log", str(tmp_path / "sky.db"))
+    assert "0 entities changed; columns sky.birds/age changed" in done.out
 
 
 def test_log_as_json_holds_no_rows(cli, path):

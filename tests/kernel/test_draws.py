@@ -274,7 +274,7 @@ def refused_groups_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def count_group(self: DecisionRecorder) -> None:
         open_group(self)
-        self._context.ledger.group += 1
+        self.context.ledger.group += 1
 
     monkeypatch.setattr(DecisionRecorder, "open_group", count_group)
 

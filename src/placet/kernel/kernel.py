@@ -10,7 +10,7 @@ Times in public methods are simulated seconds; internally they are integer nanos
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Final, cast, overload
+from typing import TYPE_CHECKING, Final, overload
 
 from placet.kernel.arrays.extra import require_numpy
 from placet.kernel.columns.batch import ColumnBatch
@@ -390,9 +390,9 @@ class Kernel:
         Raises:
             ValueError: Its form is wrong; nothing was decided, and time did not advance.
         """
-        self._checked_columns(batch)
-        (verdict,) = self._decide_all([batch], self._ns(now))
-        return cast("ColumnVerdict", verdict)
+        checked = self._checked_columns(batch)
+        self._decide_ordinary((), self._ns(now))
+        return self._decide_columns(checked)
 
     def decide_columns_alone(self, batch: ColumnBatch, now_ns: int) -> "ColumnVerdict":
         """Decide a column batch as a group by itself, and no scheduled batch.
@@ -877,9 +877,10 @@ class Kernel:
     def _decide_mixed(
         self, batches: Sequence[object], now_ns: int, submitter: str
     ) -> list[Verdict]:
-        """Decide a group with column batches: each is a group by itself, at its place.
+        """Decide the batches that are due, then a group in which some are column batches.
 
-        The form of all is checked first, so that a mistake raises before anything is decided.
+        Each column batch is a group by itself, at its place. The form of all is checked first, so
+        that a mistake raises before anything is decided.
         """
         columns = {
             place: self._checked_columns(batch)
@@ -890,7 +891,7 @@ class Kernel:
         begin = 0
         for place in [*columns, len(batches)]:
             ordinary = batches[begin:place]
-            if ordinary or not begin:  # the first decides the batches that are due
+            if ordinary or not begin:  # the first call decides the batches that are due
                 verdicts += self._decide_ordinary(ordinary, now_ns, submitter)
             if place in columns:
                 verdicts.append(self._decide_columns(columns[place]))  # type: ignore[arg-type]
@@ -898,25 +899,20 @@ class Kernel:
         return verdicts
 
     def _decide_columns(self, batch: "CheckedColumns") -> "ColumnVerdict":
-        from placet.kernel.columns import form, group  # noqa: PLC0415  # numpy is an extra
+        from placet.kernel.columns import group  # noqa: PLC0415  # numpy is an extra
 
         self._batches += 1
-        context, journal = self._context, self._journal
-        batch = form.at_present(batch, self.ledger.seq)
-        answer = group.known(batch, context, self._batches, journal.durability)
-        if answer is not None:
-            return answer
-        self._recorder.open_group()
+        count = self._journal.count
         verdict = group.decide(
             batch,
-            context,
-            journal,
+            self._recorder,
             self.config.seed,
             self._batches,
             self._rules.report_fault,
             uses_arrays=self.uses_arrays,
         )
-        self._close_group()
+        if self._journal.count != count:
+            self._close_group()
         return verdict
 
     def _close_group(self) -> None:

@@ -203,6 +203,9 @@ class ScenarioRunner:
             if task.done() and isinstance(task.exception(), ValueError):
                 assert self._setup.populations is not None, "batches are of populations"
                 check = partial(self._setup.populations.require_form, batches=columns)
+                for other in held:
+                    other.cancel()
+                await asyncio.gather(*held, return_exceptions=True)
                 await world.query(check)
         return held
 

@@ -63,8 +63,8 @@ def a_quota_that_a_refusal_pays_for() -> AbstractContextManager[object]:
 
     def planted(self: DecisionRecorder, batch: Any, refusals: Any) -> Any:
         if refusals[0].stage is Stage.DOMAIN and batch.due_of is None:
-            ledger = self._context.ledger
-            charge(ledger, charges_on(batch, ledger, self._context.now_ns))
+            ledger = self.context.ledger
+            charge(ledger, charges_on(batch, ledger, self.context.now_ns))
         return refuse(self, batch, refusals)
 
     return patch.object(DecisionRecorder, "refuse", planted)

@@ -231,7 +231,7 @@ def _summary(record: Record) -> str:  # noqa: C901, PLR0912  # a branch a type
             state = "no executor" if bound is None else f"an executor, at most {bound} open"
             return f"effects of {record.kind}: {state}"
         case log_record.Tick():
-            return _entities(record.changes) + _agents(record)
+            return _entities(record.changes) + _written(record) + _agents(record)
         case log_record.Settled():
             outcome = "succeeded" if record.succeeded else "failed"
             output = rounded_json(record.output)
@@ -266,6 +266,14 @@ def _columns_summary(record: log_record.Columns) -> str:
 
 def _entities(changes: log_record.Changes) -> str:
     return f"{pluralize(len(changes.entities), 'entity', 'entities')} changed"
+
+
+def _written(record: log_record.Tick) -> str:
+    """Return the columns that `on_tick` wrote, as the part of a line; empty for none."""
+    if not isinstance(record, log_record.TickWithColumns) or not record.written:
+        return ""
+    fields = dict.fromkeys(f"{one.table}/{one.field}" for one in record.written)
+    return f"; columns {', '.join(fields)} changed"
 
 
 def _agents(record: Record) -> str:

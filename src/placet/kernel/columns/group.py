@@ -8,11 +8,11 @@ from placet.kernel.arrays.row_codes import REUSED, TOO_OLD
 from placet.kernel.columns import apply_row_by_row, row_by_row
 from placet.kernel.columns import decide as by_arrays
 from placet.kernel.columns.decide import FaultSink
-from placet.kernel.columns.form import CheckedColumns
+from placet.kernel.columns.form import CheckedColumns, at_present
 from placet.kernel.columns.record import record_of
 from placet.kernel.columns.settle import settle
 from placet.kernel.columns.verdict import ColumnVerdict
-from placet.kernel.commit.commit import Journal
+from placet.kernel.commit.commit import DecisionRecorder
 from placet.schemas.log.record import encode_record
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NONE: Final = np.zeros(0, np.int32)
 
 
-def known(
+def _known(
     batch: CheckedColumns, context: "GateContext", number: int, durability: str
 ) -> ColumnVerdict | None:
     """Return the verdict on a request that the population remembers, or refuse one; else None.
@@ -45,8 +45,7 @@ def known(
 
 def decide(
     batch: CheckedColumns,
-    context: "GateContext",
-    journal: Journal,
+    recorder: DecisionRecorder,
     seed: int,
     number: int,
     on_fault: FaultSink,
@@ -55,15 +54,22 @@ def decide(
 ) -> ColumnVerdict:
     """Decide a batch, append its record, and apply it. Nothing is written before it is encoded.
 
+    A request that the population remembers leaves no record.
+
     Args:
         batch: The batch.
-        context: The world, whose group is open.
-        journal: End of the log.
+        recorder: Opens the group, and has the world and the end of its log.
         seed: Seed of the world.
         number: Number of the batch.
         on_fault: Receives the exceptions of the rule.
         uses_arrays: Decide and apply it as arrays; else row by row, with the same result.
     """
+    context, journal = recorder.context, recorder.journal
+    batch = at_present(batch, context.ledger.seq)
+    answer = _known(batch, context, number, journal.durability)
+    if answer is not None:
+        return answer
+    recorder.open_group()
     execution = by_arrays if uses_arrays else row_by_row
     decided = execution.decide(batch, context, seed, on_fault)
     record = record_of(batch, decided, context, journal.prev, number)

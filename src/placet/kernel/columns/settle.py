@@ -112,7 +112,6 @@ def settle(
     answer = Remembered(
         record.fingerprint,
         record.seq if count else None,
-        record.agents,
         record.codes,
         record.reasons,
         record.winners,

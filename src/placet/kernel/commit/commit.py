@@ -109,6 +109,8 @@ class DecisionRecorder:
     """Makes decisions final: builds the record, applies it to the ledger, appends it to the log.
 
     Attributes:
+        context: The world.
+        journal: The end of its log.
         effects: Effects of the group so far, to be dispatched once it is durable.
         agents: The agents that rules of the group registered and removed so far.
         removed: Those whose scheduled batches are not refused yet.
@@ -117,13 +119,12 @@ class DecisionRecorder:
     """
 
     __slots__ = (
-        *("_context", "_journal", "_world"),
-        *("agents", "effects", "orphans", "removed", "unpaid"),
+        *("_world", "agents", "context", "effects", "journal", "orphans", "removed", "unpaid"),
     )
 
     def __init__(self, context: GateContext, journal: Journal, world: str) -> None:
-        self._context = context
-        self._journal = journal
+        self.context = context
+        self.journal = journal
         self._world = world
         self.effects: list[Effect] = []
         self.unpaid: list[Unpaid] = []
@@ -133,7 +134,7 @@ class DecisionRecorder:
 
     def open_group(self) -> None:
         """Begin a group of batches that are decided together, at the present time."""
-        context = self._context
+        context = self.context
         ledger = context.ledger
         context.group_seq, context.group = ledger.seq, ledger.group
         context.transaction.open_group(
@@ -156,7 +157,7 @@ class DecisionRecorder:
         Raises:
             PluginError: A rule made a value that no record can hold; the draft was undone.
         """
-        context, journal = self._context, self._journal
+        context, journal = self.context, self.journal
         ledger, draft = context.ledger, context.transaction
         first_seq = ledger.seq + 1
         changes = draft.changes()
@@ -221,7 +222,7 @@ class DecisionRecorder:
 
         Refusals are sorted by index and capped at `refusals_listed_max`.
         """
-        ledger = self._context.ledger
+        ledger = self.context.ledger
         refusals = sorted(refusals, key=_index_of)[: ledger.policy.limits.refusals_listed_max]
         is_final = refusals[0].stage in FINAL_STAGES or batch.due_of is not None
         if is_final and not batch.dry_run:
@@ -233,11 +234,11 @@ class DecisionRecorder:
             self.note_unpaid(batch, len(data))
         else:
             self.note_unpaid(batch)
-        sim_time = self._context.now_ns / SECOND_NS
+        sim_time = self.context.now_ns / SECOND_NS
         verdict = Verdict(batch.batch_id, False, None, ledger.seq, sim_time, tuple(refusals))
         verdict.dry_run = batch.dry_run
         if is_final and not batch.dry_run:
-            verdict.durability = self._journal.durability
+            verdict.durability = self.journal.durability
         verdict.attach(batch.req_ids, b"", None)
         return verdict
 
@@ -246,7 +247,7 @@ class DecisionRecorder:
 
         It is decided when its simulated time is reached. A dry run changes nothing.
         """
-        context, ledger, registry = self._context, self._context.ledger, self._context.registry
+        context, ledger, registry = self.context, self.context.ledger, self.context.registry
         assert batch.sim_time_ns is not None, "only a batch with a time is scheduled"
         seq = ledger.seq + 1
         if not batch.dry_run:
@@ -254,13 +255,13 @@ class DecisionRecorder:
             number, due_ns = ledger.scheduled_seen + 1, batch.sim_time_ns
             record = Scheduled(*[*self._proposal(batch, seq), number, due_ns, versions])
             apply_scheduled(ledger, record, batch, charges)
-            self._journal.append(encode_record(record))
+            self.journal.append(encode_record(record))
         else:
             self.note_unpaid(batch)
         verdict = Verdict(batch.batch_id, True, seq, seq, context.now_ns / SECOND_NS)
         verdict.scheduled = True
         verdict.dry_run = batch.dry_run
-        verdict.durability = NOT_KEPT if batch.dry_run else self._journal.durability
+        verdict.durability = NOT_KEPT if batch.dry_run else self.journal.durability
         verdict.attach(batch.req_ids, batch.encoded, None, batch.notices)
         return verdict
 
@@ -269,20 +270,20 @@ class DecisionRecorder:
 
         `admit` names them itself: each batch is admitted there, so it saves the call.
         """
-        context = self._context
+        context = self.context
         return [
-            self._journal.prev, seq, context.now_ns, batch.batch_id, batch.submitter,
+            self.journal.prev, seq, context.now_ns, batch.batch_id, batch.submitter,
             batch.fingerprint, batch.encoded, batch.contexts, batch.valid_until_ns, batch.due_of,
             context.group_seq, context.ledger.tick, context.group,
         ]  # fmt: skip
 
     def write(self, record: Admitted | Refused, data: bytes, batch: CheckedBatch) -> None:
         """Append the record of a batch, which is applied, to the log."""
-        self._journal.append(data)
+        self.journal.append(data)
 
     def note_unpaid(self, batch: CheckedBatch, log_bytes: int = 0) -> None:
         """Note the work of a decision of a batch that no quota counts."""
-        work = batch.base_work + self._context.transaction.work_of(batch)
+        work = batch.base_work + self.context.transaction.work_of(batch)
         owner = batch.agents[0] if batch.submitter == OPERATOR else batch.submitter
         self.unpaid.append(Unpaid(owner, log_bytes, work))
 
@@ -290,7 +291,7 @@ class DecisionRecorder:
         """Complete and return the stored verdict of a duplicate, which needs no new record."""
         self.note_unpaid(batch)
         verdict.dry_run = batch.dry_run
-        verdict.durability = NOT_KEPT if batch.dry_run else self._journal.durability
+        verdict.durability = NOT_KEPT if batch.dry_run else self.journal.durability
         return verdict
 
     def _verdict(
@@ -315,7 +316,7 @@ class DecisionRecorder:
             True,
             last_seq,
             last_seq,
-            self._context.now_ns / SECOND_NS,
+            self.context.now_ns / SECOND_NS,
             (),
             False,
             batch.dry_run,

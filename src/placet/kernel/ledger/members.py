@@ -34,7 +34,6 @@ class Remembered(NamedTuple):
     Attributes:
         fingerprint: 64-bit hash of its content.
         seq: Seq of the batch; None if no row was admitted.
-        agents: Numbers of its rows, as in its record; empty are all.
         codes: Code of each row, as in its record; empty: all admitted.
         reasons: Reasons of the codes of the rule.
         winners: Winner of each row that lost a claim, as in its record.
@@ -42,7 +41,6 @@ class Remembered(NamedTuple):
 
     fingerprint: int
     seq: int | None
-    agents: bytes
     codes: bytes
     reasons: list[ColumnReason]
     winners: bytes
@@ -172,9 +170,9 @@ class Members:
             members.suspended = np.frombuffer(suspended, np.bool_).copy()
         members.tats = {bucket: np.frombuffer(data, np.int64).copy() for bucket, data in tats}
         members.windows = {number: Window.load(window) for number, window in windows}
-        for req_id, print_, seq, agents, codes, reasons, winners in remembered:
+        for req_id, print_, seq, codes, reasons, winners in remembered:
             listed = [tuple(reason) for reason in reasons]
-            members.remembered[req_id] = Remembered(print_, seq, agents, codes, listed, winners)
+            members.remembered[req_id] = Remembered(print_, seq, codes, listed, winners)
         members.forgotten = dict(forgotten)
         members._counted_ns = now_ns  # its own
         members._counts = (

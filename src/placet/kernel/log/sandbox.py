@@ -159,17 +159,12 @@ class Sandbox:
         from placet.kernel.columns.form import checked  # noqa: PLC0415
         from placet.kernel.columns.record import batch_of  # noqa: PLC0415
 
-        context, ledger = self.context, self.context.ledger
+        ledger = self.context.ledger
         batch = checked(batch_of(record, ledger), ledger, self.registry)
-        answer = group.known(batch, context, record.number, self._journal.durability)
-        if answer is not None:
-            return answer
         self.draft.drawn.clear()
-        self.recorder.open_group()
         return group.decide(
             batch,
-            context,
-            self._journal,
+            self.recorder,
             self.seed,
             record.number,
             self.rules.report_fault,

@@ -321,7 +321,7 @@ class NewPopulation:
 
 @runtime_checkable
 class Domain(Protocol):
-    """The interface of a domain: its kinds of intents, their rules, and the visibility of state.
+    """The interface of a domain: kinds of intents, rules, and who may see which part of the state.
 
     Subclass it: all but `name`, `version` and `kinds` have defaults. Every method is pure: its
     result depends on its arguments alone.

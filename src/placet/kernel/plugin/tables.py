@@ -13,7 +13,7 @@ def tables_of(domains: Sequence[Domain]) -> dict[str, Table]:
     """Return the tables of domains by name.
 
     Raises:
-        DomainError: They are no tables, two have one name or stem, or one is of another domain.
+        DomainError: They are no tables, two have one name, or one is of another domain.
     """
     tables: dict[str, Table] = {}
     for domain in domains:

@@ -67,7 +67,7 @@ class SingleRecorder(DecisionRecorder):
     @property
     def durability(self) -> str:
         """How the log keeps a record."""
-        return self._journal.durability
+        return self.journal.durability
 
     def add(self, single: SingleBatch, writes: Sequence[Undo]) -> None:
         """Add a plain batch that passed every stage; the caller applies it to the ledger.
@@ -115,7 +115,7 @@ class SingleRecorder(DecisionRecorder):
 
     def flush(self) -> None:
         """Write the record of the batches since the last flush, if there are any."""
-        singles, context, journal = self.singles, self._context, self._journal
+        singles, context, journal = self.singles, self.context, self.journal
         if not singles:
             return
         others = self._others
