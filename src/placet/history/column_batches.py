@@ -5,7 +5,7 @@ from collections.abc import Callable, Set
 import msgspec
 import numpy as np
 
-from placet.kernel.columns.recorded import numbers_in
+from placet.kernel.columns.recorded import RecordedColumns
 from placet.schemas.batch import sequence_form
 from placet.schemas.log.record import Columns
 
@@ -28,12 +28,11 @@ def proposed_again(
         seqs, places = np.unique(np.frombuffer(contexts, "<i8"), return_inverse=True)
         here = np.array([seq_here(seq) for seq in seqs.tolist()], "<i8")
         moved = here[places].tobytes()
-    record = msgspec.structs.replace(record, contexts=moved)
-    numbers = numbers_in(record, count)
-    is_kept = ~np.isin(numbers, _numbers_of(record.population, dropped))
+    columns = RecordedColumns(msgspec.structs.replace(record, contexts=moved), count)
+    is_kept = ~np.isin(columns.numbers, _numbers_of(record.population, dropped))
     if is_kept.all():
-        return record
-    return _of_rows(record, numbers, is_kept) if is_kept.any() else None
+        return columns.record
+    return _of_rows(columns, is_kept) if is_kept.any() else None
 
 
 def _numbers_of(population: str, names: Set[str]) -> list[int]:
@@ -42,14 +41,16 @@ def _numbers_of(population: str, names: Set[str]) -> list[int]:
     return [form[1] for form in forms if form is not None and form[0] == population]
 
 
-def _of_rows(record: Columns, numbers: "np.ndarray", is_kept: "np.ndarray") -> Columns:
-    """Return a column batch with some of its rows."""
-    contexts = record.contexts
-    if not isinstance(contexts, int):
-        contexts = np.frombuffer(contexts, "<i8")[is_kept].tobytes()
-    payload = []
-    for name, dtype, shape, data in record.payload:
-        values = np.frombuffer(data, dtype).reshape(len(numbers), *shape)
-        payload.append((name, dtype, shape, values[is_kept].tobytes()))
-    agents = numbers[is_kept].astype("<u4").tobytes()
-    return msgspec.structs.replace(record, agents=agents, contexts=contexts, payload=payload)
+def _of_rows(columns: RecordedColumns, is_kept: "np.ndarray") -> Columns:
+    """Return the record of some of the rows of a column batch."""
+    contexts = columns.contexts
+    payload = [
+        (name, dtype, shape, columns.payload[name][is_kept].tobytes())
+        for name, dtype, shape, _ in columns.record.payload
+    ]
+    return msgspec.structs.replace(
+        columns.record,
+        agents=columns.numbers[is_kept].astype("<u4").tobytes(),
+        contexts=contexts if isinstance(contexts, int) else contexts[is_kept].tobytes(),
+        payload=payload,
+    )

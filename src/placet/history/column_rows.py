@@ -5,11 +5,10 @@ No row is looked at in Python: codes are counted as bytes, and one member is fou
 
 from typing import Final
 
-from placet.kernel.arrays.row_codes import OK, ROW_CODES
+from placet.kernel.arrays.row_codes import OK, refusal_of
 from placet.schemas.batch import sequence_form
 from placet.schemas.log.column_records import Columns
 from placet.schemas.log.column_summary import rows_of
-from placet.schemas.refusal import Stage
 
 _NUMBER_BYTES: Final = 4
 
@@ -37,21 +36,13 @@ def code_of(record: Columns, row: int) -> int:
     return record.codes[row] if record.codes else OK
 
 
-def refusal_of(record: Columns, code: int) -> tuple[str, str, str]:
-    """Return stage, code and message of the refusal that a code of a row stands for."""
-    for number, name, message in record.reasons:
-        if number == code:
-            return Stage.DOMAIN.value, name, message
-    stage, name, message = ROW_CODES[code]
-    return stage.value, name, message
-
-
 def refusal_counts(record: Columns) -> dict[tuple[str, str], int]:
     """Return the number of refused rows by stage and code."""
     counts: dict[tuple[str, str], int] = {}
     for code in sorted(set(record.codes) - {OK}):
-        stage, name, _ = refusal_of(record, code)
-        counts[stage, name] = counts.get((stage, name), 0) + record.codes.count(code)
+        stage, name, _ = refusal_of(record.reasons, code)
+        reason = (stage.value, name)
+        counts[reason] = counts.get(reason, 0) + record.codes.count(code)
     return counts
 
 

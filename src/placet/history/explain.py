@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.history.column_rows import code_of, refusal_of, row_of
+from placet.history.column_rows import code_of, row_of
 from placet.history.position import last_seq
+from placet.kernel.arrays.row_codes import refusal_of
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.ledger.dedup_window import DedupEntry
 from placet.kernel.ledger.stored_verdict import unpack
@@ -284,7 +285,7 @@ def _summary(request: _RequestRecord) -> dict[str, Json]:
     record = request.record
     refusals = record.refusals if isinstance(record, Refused) else []
     if isinstance(record, Columns) and (code := code_of(record, request.position)):
-        refusals = [(0, *refusal_of(record, code))]
+        refusals = [(0, *refusal_of(record.reasons, code))]
     answer = "scheduled" if isinstance(record, Scheduled) else "refused" if refusals else "admitted"
     return {
         "record": request.ordinal,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placet.history.selection import Selection
-from placet.kernel.arrays.row_codes import OK
+from placet.kernel.arrays.row_codes import OK, refusal_of
 from placet.kernel.arrays.words import Array
 from placet.kernel.columns.recorded import RecordedColumns, distinct_rows
 from placet.kernel.plugin.rows import RowCall, Rows64
@@ -57,7 +57,7 @@ def refusals_block(columns: RecordedColumns, place: Place, selection: Selection)
     chosen = _selected(columns.refused, columns, selection)
     codes = np.zeros(0, np.uint8) if columns.codes is None else columns.codes[chosen]
     known = [int(code) for code in np.unique(codes) if code != OK]
-    reasons = [columns.refusal_of(code) for code in known]
+    reasons = [refusal_of(record.reasons, code) for code in known]
     places = np.searchsorted(np.array(known, np.int64), codes.astype(np.int64))
     cells: list[Cells] = [
         *_head(columns, place, chosen),
@@ -97,7 +97,7 @@ def changes_blocks(
     """Yield the rows of the table `changes` of a column batch, a block for each changed field."""
     population = columns.record.population
     wanted = selected_numbers(selection, population)
-    authors = columns.numbers[columns.admitted]
+    authors = columns.targets(None)
     calls: dict[tuple[str, str], list[RowCall]] = {}
     for call in columns.calls(folded.sizes):
         calls.setdefault((call.table, call.field), []).append(call)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from placet.kernel.columns.recorded import RecordedColumns
+from placet.kernel.columns.recorded import RecordedColumns, sizes_of
 from placet.kernel.columns.settle import fold
 from placet.kernel.commit.table_made import add_members, make_table
 from placet.kernel.ledger.ledger import GateSettings, Ledger
@@ -38,10 +38,7 @@ class FoldedTables:
         self._state = State() if past is None else past.state
         self._ledger = Ledger(GateSettings.of(KernelConfig())) if past is None else past.ledger
         self.tables = self._state.tables
-        self.sizes: dict[str, dict[str, Sequence[int]]] = {
-            name: {field: one.sizes for field, one in table.fields.items()}
-            for name, table in self.tables.items()
-        }
+        self.sizes = sizes_of(self.tables)
 
     def read(self, record: Columns) -> RecordedColumns:
         """Return the arrays of a column batch."""

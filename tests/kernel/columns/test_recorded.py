@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from placet.kernel import ColumnBatch, KernelConfig, RecordList
-from placet.kernel.arrays.row_codes import BOUNDS, OK, ROW_CODES
+from placet.kernel.arrays.row_codes import BOUNDS, OK, ROW_CODES, refusal_of
 from placet.kernel.columns.recorded import RecordedColumns, distinct_rows
 from placet.schemas.log.column_records import ColumnWrite
 from placet.schemas.log.column_summary import ROW_CODES_BY_NUMBER, refused_rows, rows_of
@@ -55,7 +55,7 @@ def test_a_recorded_batch_has_the_codes_of_its_verdict(kind, agents):
         for name, values in payload.items():
             assert np.array_equal(columns.payload[name], values, equal_nan=True)
         for code in set(verdict.codes.tolist()) - {0}:
-            assert columns.refusal_of(code).code == verdict.code_of(code)
+            assert refusal_of(columns.record.reasons, code).code == verdict.code_of(code)
 
 
 def test_changed_rows_are_those_that_differ():
@@ -75,11 +75,10 @@ def test_contexts_are_one_or_one_a_row():
     assert decided("Roll", context=contexts)[1].contexts.tolist() == contexts.tolist()
 
 
-def test_an_unknown_code_is_an_error():
-    _, columns, _, _ = decided("Fragile")
-    assert columns.refusal_of(1).stage is Stage.STRUCTURE
-    with pytest.raises(KeyError):
-        columns.refusal_of(255)
+def test_a_code_that_no_gate_writes_is_named():
+    reasons = decided("Fragile")[1].record.reasons
+    assert refusal_of(reasons, 1).stage is Stage.STRUCTURE
+    assert refusal_of(reasons, 255).code == "code 255"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +103,8 @@ def test_puts_of_the_payload_and_of_other_values_are_read():
     sizes = {name: dict.fromkeys(table.fields, ()) for name, table in kernel.tree.tables.items()}
     put = {(call.table, call.field): call for call in columns.calls(sizes)}
     assert put["lab.agents", "cell"].values.tolist() == payload["cell"][columns.admitted].tolist()
-    assert put["lab.agents", "cell"].at.tolist() == columns.numbers[columns.admitted].tolist()
+    assert put["lab.agents", "cell"].at is None
+    assert columns.targets(None).tolist() == columns.numbers[columns.admitted].tolist()
     assert put["lab.cells", "who"].values.tolist() == [-1] * len(columns.admitted)
 
 

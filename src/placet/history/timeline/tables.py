@@ -175,8 +175,9 @@ def _calls(
         name: {field: shape for field, (_, shape, _) in table.fields.items()}
         for name, table in tables.items()
     }
-    for call in RecordedColumns(record, count).calls(sizes):
-        yield call, call.at
+    columns = RecordedColumns(record, count)
+    for call in columns.calls(sizes):
+        yield call, columns.targets(call.at)
 
 
 def apply_columns(tables: Mapping[str, PlayedTable], record: Columns, count: int) -> None:

@@ -1,7 +1,9 @@
 """The codes of rows: the refusal that a byte in the record of a column batch stands for."""
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from placet.schemas.log.column_records import ColumnReason
 from placet.schemas.refusal import RefusalCode, Stage
 
 OK: Final = 0
@@ -52,3 +54,17 @@ ROW_CODES: Final = {
     RULE_ERROR: RowCode(Stage.DOMAIN, _C.RULE_ERROR.value, "the rule raised"),
 }
 """The refusals of the kernel by code; those with a domain's name are in the record's reasons."""
+
+
+def refusal_of(reasons: Iterable[ColumnReason], code: int) -> RowCode:
+    """Return the refusal that a code other than 0 stands for in a record.
+
+    Args:
+        reasons: The reasons of the record.
+        code: The code of a row; a damaged log may have one that no gate writes.
+    """
+    for known, name, message in reasons:
+        if known == code:
+            return RowCode(Stage.DOMAIN, name, message)
+    unknown = RowCode(Stage.DOMAIN, f"code {code}", "no gate writes this code")
+    return ROW_CODES.get(code, unknown)

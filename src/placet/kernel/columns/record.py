@@ -8,6 +8,7 @@ from placet.kernel.arrays.words import Array
 from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.columns.decide import Decided
 from placet.kernel.columns.form import CheckedColumns
+from placet.kernel.columns.recorded import RecordedColumns
 from placet.kernel.ledger.ledger import Ledger
 from placet.schemas.log.column_records import ColumnChange, Columns, names_all
 
@@ -116,20 +117,13 @@ def _is_same(column: Array, values: Array) -> bool:
 
 def batch_of(record: Columns, ledger: Ledger) -> ColumnBatch:
     """Return the column batch of a record, as it was submitted."""
-    members = ledger.populations[record.population]
-    agents = None if names_all(record) else np.frombuffer(record.agents, "<u4").astype(np.int64)
-    count = members.count if agents is None else len(agents)
-    payload = {
-        name: np.frombuffer(data, dtype).reshape(count, *shape)
-        for name, dtype, shape, data in record.payload
-    }
-    contexts = record.contexts
+    columns = RecordedColumns(record, ledger.populations[record.population].count)
     return ColumnBatch(
         record.kind,
         record.population,
-        payload,
+        columns.payload,
         record.req_id,
-        agents=agents,
-        context_seq=contexts if isinstance(contexts, int) else np.frombuffer(contexts, "<i8"),
+        agents=None if names_all(record) else columns.numbers,
+        context_seq=columns.contexts,
         submitter=record.submitter,
     )

@@ -1,15 +1,16 @@
 """Read the record of a column batch as arrays, without the world in which it was decided."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from placet.kernel.arrays.row_codes import CONFLICT, OK, ROW_CODES, RowCode
+from placet.kernel.arrays.row_codes import CONFLICT, OK, RowCode, refusal_of
 from placet.kernel.plugin.rows import RowCall, Rows64
+from placet.kernel.state.table import TableData
 from placet.schemas.log.column_records import Columns, names_all
-from placet.schemas.refusal import Stage
 
 if TYPE_CHECKING:
     from placet.kernel.arrays.words import Array
@@ -18,6 +19,7 @@ Sizes: TypeAlias = Mapping[str, Mapping[str, Sequence[int]]]
 """Table -> field -> shape of the value of one row."""
 
 _EVERY: Final = slice(None)
+_NUMBER_BYTES: Final = 4
 
 
 class RecordedColumns:
@@ -29,31 +31,40 @@ class RecordedColumns:
 
     Attributes:
         record: The record.
-        numbers: Number of the member of each row.
         codes: Code of each row, u1; None: all are admitted.
-        payload: Array of each field of the payload, `(rows, *shape)`.
         contexts: `context_seq` of all rows, or of each.
     """
 
     def __init__(self, record: Columns, members: int) -> None:
         self.record = record
-        self.numbers: Rows64 = numbers_in(record, members)
+        self._count = members if names_all(record) else len(record.agents) // _NUMBER_BYTES
         self.codes: NDArray[np.uint8] | None = (
             np.frombuffer(record.codes, np.uint8) if record.codes else None
         )
-        self.payload: dict[str, Array] = {
-            name: np.frombuffer(data, dtype).reshape(len(self.numbers), *shape)
-            for name, dtype, shape, data in record.payload
-        }
         contexts = record.contexts
         self.contexts: int | NDArray[np.int64] = (
             contexts if isinstance(contexts, int) else np.frombuffer(contexts, "<i8")
         )
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return self._count
 
-    @property
+    @cached_property
+    def numbers(self) -> Rows64:
+        """Number of the member of each row."""
+        if names_all(self.record):
+            return np.arange(self._count)
+        return np.frombuffer(self.record.agents, "<u4").astype(np.int64)
+
+    @cached_property
+    def payload(self) -> "dict[str, Array]":
+        """Array of each field of the payload, `(rows, *shape)`."""
+        return {
+            name: np.frombuffer(data, dtype).reshape(self._count, *shape)
+            for name, dtype, shape, data in self.record.payload
+        }
+
+    @cached_property
     def admitted(self) -> Any:  # noqa: ANN401  # an index of numpy: a slice or places
         """The places of the admitted rows, as an index of the arrays: a slice of all, or numbers.
 
@@ -74,70 +85,69 @@ class RecordedColumns:
             winners[self.codes == CONFLICT] = np.frombuffer(self.record.winners, "<i4")
         return winners
 
-    def refusal_of(self, code: int) -> RowCode:
-        """Return the refusal that a code other than 0 stands for in this record.
-
-        Raises:
-            KeyError: No gate writes the code.
-        """
-        for known, name, message in self.record.reasons:
-            if known == code:
-                return RowCode(Stage.DOMAIN, name, message)
-        return ROW_CODES[code]
-
     def refusals(self) -> list[tuple[RowCode, int]]:
         """Return each refusal in the batch with the number of its rows."""
         if self.codes is None:
             return []
         counts = np.bincount(self.codes)
         return [
-            (self.refusal_of(code), int(counts[code]))
+            (refusal_of(self.record.reasons, code), int(counts[code]))
             for code in np.flatnonzero(counts).tolist()
             if code != OK
         ]
 
     def calls(self, sizes: Sizes) -> list[RowCall]:
-        """Return the changes, with an item for each admitted row.
+        """Return the changes, with an item for each admitted row. Equal keys are one array.
 
         Args:
             sizes: Shapes of the fields of the changed tables.
         """
-        admitted = self.admitted
+        count = self._count if self.codes is None else len(self.admitted)
+        keys: list[tuple[bytes, Rows64]] = []
         calls = []
         for change in self.record.changes:
-            at: Rows64 = (
-                np.frombuffer(change.at, "<i4").astype(np.int64)
-                if change.at
-                else self.numbers[admitted]
-            )
+            at: Rows64 | None = None
+            if change.at:
+                at = next((known for data, known in keys if data == change.at), None)
+                if at is None:
+                    at = np.frombuffer(change.at, "<i4").astype(np.int64)
+                    keys.append((change.at, at))
             if change.column:
-                values = self.payload[change.column][admitted]
+                values = self._payload_of_admitted(change.column)
             else:
-                shape = (len(at), *sizes[change.table][change.field])
+                shape = (count, *sizes[change.table][change.field])
                 values = np.frombuffer(change.data, change.dtype).reshape(shape)
             calls.append(RowCall(change.table, change.field, change.op, at, values))
         return calls
+
+    def _payload_of_admitted(self, name: str) -> "Array":
+        values = self.payload[name]
+        return values if self.codes is None else values.take(self.admitted, axis=0)
+
+    def targets(self, at: Rows64 | None) -> Rows64:
+        """Return the number of the row that each admitted row changes by a call, -1 none.
+
+        Args:
+            at: `RowCall.at`.
+        """
+        return self.numbers[self.admitted] if at is None else at
 
     def changed_rows(self) -> dict[str, Rows64]:
         """Return the numbers of the rows that the batch changed, rising, of each changed table."""
         targets: dict[str, dict[bytes, Rows64]] = {}
         for change in self.record.changes:
-            at = np.frombuffer(change.at, "<i4") if change.at else self.numbers[self.admitted]
+            at = np.frombuffer(change.at, "<i4").astype(np.int64) if change.at else None
             # Equal keys, which rules of several fields have, are taken once.
-            targets.setdefault(change.table, {})[change.at] = at.astype(np.int64)
+            targets.setdefault(change.table, {})[change.at] = self.targets(at)
         return {table: distinct_rows(list(each.values()))[0] for table, each in targets.items()}
 
 
-def numbers_in(record: Columns, members: int) -> Rows64:
-    """Return the number of the member of each row of a record.
-
-    Args:
-        record: The record.
-        members: Number of members of its population.
-    """
-    if names_all(record):
-        return np.arange(members)
-    return np.frombuffer(record.agents, "<u4").astype(np.int64)
+def sizes_of(tables: Mapping[str, TableData]) -> dict[str, dict[str, Sequence[int]]]:
+    """Return the shapes of the fields of each table."""
+    return {
+        name: {field: one.sizes for field, one in table.fields.items()}
+        for name, table in tables.items()
+    }
 
 
 def distinct_rows(targets: Sequence[Rows64]) -> tuple[Rows64, list[Rows64]]:

@@ -10,6 +10,7 @@ from placet.kernel.arrays.authors import NAMED, SEVERAL
 from placet.kernel.arrays.values import Mask
 from placet.kernel.arrays.words import Array, put_rows
 from placet.kernel.columns.decide import quotas_of
+from placet.kernel.columns.recorded import RecordedColumns, sizes_of
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.members import Members, Remembered
 from placet.kernel.plugin.rows import RowCall, Rows64
@@ -198,35 +199,7 @@ def _stamp(table: TableData, target: _Target, seq: int, *, is_first: bool) -> No
 
 def fold(state: State, ledger: Ledger, record: Columns) -> None:
     """Apply a record that was read from a log."""
-    members = ledger.populations[record.population]
-    numbers, admitted = members.all, None
-    if not names_all(record):
-        numbers = admitted = np.frombuffer(record.agents, "<u4").astype(np.int64)
-    places: Rows64 | None = None
-    if record.codes:
-        places = np.flatnonzero(np.frombuffer(record.codes, np.uint8) == 0)
-        admitted = places if admitted is None else admitted.take(places)
-    payload = {
-        name: np.frombuffer(data, dtype).reshape(len(numbers), *shape)
-        for name, dtype, shape, data in record.payload
-        if any(change.column == name for change in record.changes)
-    }
-    if places is not None:
-        payload = {name: values.take(places, axis=0) for name, values in payload.items()}
-    count = members.count if admitted is None else len(admitted)
-    calls = []
-    keys: list[tuple[bytes, Rows64]] = []  # equal keys are one array, whose rows are stamped once
-    for change in record.changes:
-        field = state.tables[change.table].fields[change.field]
-        at: Rows64 | None = None
-        if change.at:
-            at = next((known for data, known in keys if data == change.at), None)
-            if at is None:
-                at = np.frombuffer(change.at, "<i4").astype(np.int64)
-                keys.append((change.at, at))
-        if change.column:
-            values = payload[change.column]
-        else:
-            values = np.frombuffer(change.data, change.dtype).reshape(count, *field.sizes)
-        calls.append(RowCall(change.table, change.field, change.op, at, values))
-    settle(state, ledger, record, admitted, calls)
+    columns = RecordedColumns(record, ledger.populations[record.population].count)
+    has_all = columns.codes is None and names_all(record)
+    admitted = None if has_all else columns.targets(None)
+    settle(state, ledger, record, admitted, columns.calls(sizes_of(state.tables)))

@@ -11,11 +11,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from placet.kernel.arrays.row_codes import CONFLICT, OK, ROW_CODES
+from placet.kernel.arrays.row_codes import CONFLICT, OK, refusal_of
 from placet.kernel.arrays.values import json_of
 from placet.kernel.arrays.words import Array
+from placet.kernel.columns.recorded import RecordedColumns
 from placet.schemas.codec import Json
-from placet.schemas.log.column_records import ColumnChange, Columns, names_all
+from placet.schemas.log.column_records import ColumnChange, Columns
 
 _NAMES: Final = ("kind", "version", "population", "submitter", "req_id")
 _REST: Final = ("fingerprint", "group_seq", "tick", "group", "number", "codes", "changes")
@@ -69,6 +70,7 @@ class _Rows:
     """The rows of a record as arrays.
 
     Attributes:
+        columns: The record as arrays.
         numbers: Number of the member of each row.
         codes: Code of each row.
         admitted: Places of the admitted rows.
@@ -76,12 +78,9 @@ class _Rows:
 
     def __init__(self, record: Columns, stems: Mapping[str, str], members: int | None) -> None:
         self.record, self._stems = record, stems
-        count = len(record.agents) // 4
-        if names_all(record):
-            count = members or len(record.codes) or _count_of(record)
-        all_of = np.arange(count)
-        self.numbers = np.frombuffer(record.agents, "<u4") if record.agents else all_of
-        self.codes = np.frombuffer(record.codes or bytes(count), np.uint8)
+        columns = RecordedColumns(record, members or len(record.codes) or _count_of(record))
+        self.columns, self.numbers = columns, columns.numbers
+        self.codes = np.zeros(len(columns), np.uint8) if columns.codes is None else columns.codes
         self.admitted = np.flatnonzero(self.codes == OK)
 
     def name_of(self, row: int) -> str:
@@ -100,9 +99,7 @@ class _Rows:
         """Return the name of a code: `admitted`, or that of its refusal."""
         if code == OK:
             return "admitted"
-        own = next((name for number, name, _ in self.record.reasons if number == code), "")
-        known = ROW_CODES.get(code)
-        return f"refused: {own or (f'code {code}' if known is None else known.code)}"
+        return f"refused: {refusal_of(self.record.reasons, code).code}"
 
     def contexts(self) -> NDArray[np.int64]:
         """Return the `context_seq` of each row."""
@@ -110,13 +107,6 @@ class _Rows:
         if isinstance(given, int):
             return np.full(len(self.numbers), given)
         return np.frombuffer(given, "<i8")
-
-    def payload(self) -> dict[str, Array]:
-        """Return the columns of the payload."""
-        return {
-            name: np.frombuffer(data, dtype).reshape(len(self.numbers), *shape)
-            for name, dtype, shape, data in self.record.payload
-        }
 
     def targets(self, change: ColumnChange) -> NDArray[np.int64]:
         """Return the number of the changed row of each admitted row, -1 none."""
@@ -127,7 +117,7 @@ class _Rows:
     def values(self, change: ColumnChange) -> Array:
         """Return the value of a change for each admitted row."""
         if change.column:
-            return self.payload()[change.column][self.admitted]
+            return self.columns.payload[change.column][self.admitted]
         values: Array = np.frombuffer(change.data, change.dtype)
         if change.op == "add":  # of 4 bytes each, where all amounts fit
             values = values.astype(np.int64)
@@ -161,7 +151,7 @@ def _of_inputs(first: _Rows, second: _Rows) -> RowDifference | None:
     if first.record.agents != second.record.agents or len(first.numbers) != len(second.numbers):
         sizes = [f"{len(each.numbers)} rows" for each in (first, second)]
         return RowDifference("its agents", sizes[0], sizes[1])
-    payload, other = first.payload(), second.payload()
+    payload, other = first.columns.payload, second.columns.payload
     if payload.keys() != other.keys():
         return RowDifference("the fields of its payload", sorted(payload), sorted(other))
     for name, values in payload.items():

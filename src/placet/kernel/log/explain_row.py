@@ -5,8 +5,8 @@ of the replay have the values that led to it. `explain_stages.py` describes them
 ordinary intent.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,22 +18,24 @@ from placet.kernel.arrays.row_codes import (
     OWNER,
     PAYLOAD,
     QUOTA,
-    ROW_CODES,
     STALE,
     SUSPENDED,
     TOO_FAR,
+    refusal_of,
 )
 from placet.kernel.arrays.values import json_of
 from placet.kernel.columns.decide import quotas_of
+from placet.kernel.columns.recorded import RecordedColumns, sizes_of
 from placet.kernel.gate import GATE
 from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.rows import RowCall, Rows64
 from placet.kernel.plugin.rules_version import rules_in
 from placet.schemas.codec import Json, thaw
 from placet.schemas.config import ALL_KINDS, Quota
 from placet.schemas.explanation import Explanation, StageReport
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.column_records import ColumnChange, Columns
+from placet.schemas.log.column_records import Columns
 from placet.schemas.refusal import Stage
 
 if TYPE_CHECKING:
@@ -93,25 +95,22 @@ class _Row:
     def __init__(self, past: Verifier, record: Columns, row: int) -> None:
         self.past, self.record, self.row = past, record, row
         self.members: Members = past.ledger.populations[record.population]
-        self.numbers = self.members.all
-        if record.agents:
-            self.numbers = np.frombuffer(record.agents, "<u4").astype(np.int64)
-        self.codes = np.frombuffer(record.codes or bytes(len(self.numbers)), np.uint8)
+        self.columns = RecordedColumns(record, self.members.count)
+        self.numbers, codes = self.columns.numbers, self.columns.codes
+        self.codes = np.zeros(len(self.numbers), np.uint8) if codes is None else codes
         self.number, self.code = int(self.numbers[row]), int(self.codes[row])
         self.name = f"{record.population}:{self.number}"
 
     @property
     def context_seq(self) -> int:
         """`context_seq` of the row."""
-        contexts = self.record.contexts
-        return contexts if isinstance(contexts, int) else int(_row(contexts, "<i8", self.row))
+        contexts = self.columns.contexts
+        return contexts if isinstance(contexts, int) else int(contexts[self.row])
 
     def intent(self) -> dict[str, Json]:
         """Return the row as an intent."""
-        count = len(self.numbers)
         payload = {
-            name: thaw(json_of(np.frombuffer(data, dtype).reshape(count, *shape)[self.row]))
-            for name, dtype, shape, data in self.record.payload
+            name: thaw(json_of(values[self.row])) for name, values in self.columns.payload.items()
         }
         return {
             "agent_id": self.name,
@@ -123,31 +122,27 @@ class _Row:
 
     def refusal(self) -> dict[str, Json]:
         """Return the refusal of the row."""
-        code = ROW_CODES.get(self.code)
-        stage, name, message = Stage.DOMAIN, "", ""
-        if code is not None:
-            stage, name, message = code
-        for number, own, text in self.record.reasons:
-            if number == self.code:
-                stage, name, message = Stage.DOMAIN, own, text
+        stage, name, message = refusal_of(self.record.reasons, self.code)
         refusal: dict[str, Json] = {"index": 0, "stage": stage.value, "code": name}
         if self.code == CONFLICT:
-            place = int((self.codes[: self.row] == CONFLICT).sum())
-            winner = f"{self.record.population}:{_row(self.record.winners, '<i4', place)}"
+            winner = f"{self.record.population}:{self.columns.winners[self.row]}"
             message += f", by {winner}"
             refusal["details"] = {"winner": winner, "resource": "a row that it claimed"}
         return {**refusal, "message": message}
 
     def changes(self) -> Iterator[dict[str, Json]]:
         """Yield the changed entities, with their fields before and after the whole batch."""
-        admitted = np.flatnonzero(self.codes == OK)
-        place = int((admitted < self.row).sum())
+        place = int((self.codes[: self.row] == OK).sum())
+        calls = [
+            (call, self.columns.targets(call.at))
+            for call in self.columns.calls(sizes_of(self.past.state.tables))
+        ]
         found: dict[tuple[str, int], dict[str, Json]] = {}
-        for change in self.record.changes:
-            target = int(self._targets(change, admitted)[place])
+        for call, targets in calls:
+            target = int(targets[place])
             if target >= 0:
-                fields = found.setdefault((change.table, target), {})
-                fields[change.field] = self._before_and_after(change, target, admitted)
+                fields = found.setdefault((call.table, target), {})
+                fields[call.field] = self._before_and_after(call, target, calls)
         for (name, target), fields in found.items():
             yield {
                 "entity": f"{name}/{self.past.state.tables[name].stem}:{target}",
@@ -158,39 +153,21 @@ class _Row:
             }
 
     def _before_and_after(
-        self,
-        of: ColumnChange,
-        target: int,
-        admitted: Any,  # noqa: ANN401  # an array of numpy
+        self, of: RowCall, target: int, calls: Sequence[tuple[RowCall, Rows64]]
     ) -> dict[str, Json]:
         """Return the value of a field before and after the changes of all rows."""
         column = self.past.state.tables[of.table].columns[of.field]
-        after = np.array(column[target], ndmin=1)
-        for change in self.record.changes:
-            if (change.table, change.field) == (of.table, of.field):
-                values = self._values(change, admitted)[self._targets(change, admitted) == target]
-                if not len(values):
-                    continue
+        before = after = column[target : target + 1]  # an array wraps round, a scalar warns
+        for call, targets in calls:
+            values = call.values[targets == target]
+            if (call.table, call.field) == (of.table, of.field) and len(values):
                 # In the dtype of the field, as the batch adds: i8 and u8 together are floats.
                 total = values.astype(column.dtype).sum(axis=0, dtype=column.dtype)
-                after = after + total if change.op == "add" else values[-1]
-        after = after.astype(column.dtype).reshape(column.shape[1:])
-        return {"before": thaw(json_of(column[target])), "after": thaw(json_of(after))}
-
-    def _targets(self, change: ColumnChange, admitted: Any) -> Any:  # noqa: ANN401  # arrays
-        if change.at:
-            return np.frombuffer(change.at, "<i4")
-        return self.numbers[admitted]
-
-    def _values(self, change: ColumnChange, admitted: Any) -> Any:  # noqa: ANN401  # arrays
-        if not change.column:
-            return np.frombuffer(change.data, change.dtype).reshape(len(admitted), -1)
-        dtype, data = next((d, v) for name, d, _, v in self.record.payload if name == change.column)
-        return np.frombuffer(data, dtype).reshape(len(self.numbers), -1)[admitted]
-
-
-def _row(data: bytes, dtype: str, row: int) -> Any:  # noqa: ANN401  # a number
-    return np.frombuffer(data, dtype)[row]
+                after = after + total if call.op == "add" else values[-1:]
+        return {
+            "before": thaw(json_of(before[0])),
+            "after": thaw(json_of(after.astype(column.dtype)[0])),
+        }
 
 
 def _stages(row: _Row) -> Iterator[StageReport]:
