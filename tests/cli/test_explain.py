@@ -74,7 +74,7 @@ def test_an_admitted_batch_is_explained_stage_by_stage(lived):
         "reads world.agents/ann: not changed by another agent",
         "quota passed ann, Move: 1/s, burst 2, one per 1 s; available 2, charged 2, left 0",
         "backpressure passed the batch requests no effect, and is not scheduled for later",
-        "domain passed intent 0: rule Move of world 1+",
+        "domain passed intent 0: rule Move of world 2+",
     ):
         assert stage in told
     assert "Changes: world.agents/ann position [0.0,0.0,0.0] -> [1.0,2.0,0.0]" in told

@@ -64,7 +64,7 @@ def test_log_prints_a_line_for_each_record(town):
     assert outcome.code == 0
     assert head.split() == ["record", "seq", "time", "what"]
     assert "header" in lines[0]
-    assert "world 'town', seed 1, domains world 1" in lines[0]
+    assert "world 'town', seed 1, domains world 2" in lines[0]
     assert "registered" in lines[2]
     assert any("Move {" in line for line in lines)
     assert lines[-1].split()[4] in {"tick", "checkpoint"}

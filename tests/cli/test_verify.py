@@ -105,7 +105,7 @@ def test_verify_names_a_forged_record_and_its_rule(placet):
     assert lines["batch"] == "b1 of ann, ann:0"
     assert lines["part"] == "world.agents/ann position"
     assert (lines["recorded"], lines["decided"]) == ("[3.0,0.0,0.0]", "[1.0,0.0,0.0]")
-    assert lines["rule"].startswith("Move of world 1+")
+    assert lines["rule"].startswith("Move of world 2+")
     first = placet("verify", name, "--json").json()["first_divergence"]
     assert (first["record"], first["agent_id"]) == (4, "ann")
 
@@ -138,7 +138,7 @@ def test_settings_that_are_code_must_be_passed(placet):
         assert (decided["batches"], decided["unverified"]) == (4, [])
     outcome = placet("verify", name, "--domain", "world")
     assert outcome.code == 1
-    assert "cannot verify own.db: it was decided by world 1+" in outcome.err
+    assert "cannot verify own.db: it was decided by world 2+" in outcome.err
 
 
 def test_another_domain_than_the_logs_is_an_error_that_names_both(placet):
@@ -207,7 +207,7 @@ def test_bisect_finds_the_forged_log():
     assert (parting.record, parting.seq) == (4, 3)
     assert parting.part == "world.agents/ann position"
     assert parting.values == ([1.0, 0.0, 0.0], [3.0, 0.0, 0.0])
-    assert parting.rule.startswith("Move of world 1+")
+    assert parting.rule.startswith("Move of world 2+")
     assert parting.decided_as == "first"
     assert bisect(in_memory(forged(a_log())), in_memory(a_log())).decided_as == "second"
 

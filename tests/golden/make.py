@@ -99,9 +99,10 @@ def town(sink: list[bytes]) -> Kernel:
     )
     seq = kernel.seq
     kernel.decide([intent("ann", 3, "Move", {"to": [3, 1]}, context_seq=seq)], 1.5)
+    kernel.patch([("world.agents", "bob", {"position": [2, 1, 0]}, False)], "pushed")
     give = {"target_id": "ann", "interaction_type": "give", "data": {"object_id": "apple"}}
     stale = intent("bob", 2, "Interact", give, context_seq=seq)
-    kernel.decide([stale], 2.0)  # ann has moved since: refused, and tried again with a newer look
+    kernel.decide([stale], 2.0)  # bob was moved since: refused, and tried again with a newer look
     kernel.decide([{**stale, "context_seq": kernel.seq}], 2.0)
     kernel.decide(
         [intent("ann", 4, "Custom", {"action": "wave", "at": None}, schema_version="1.7.0")]

@@ -32,7 +32,12 @@ from tests.golden.square import Square
 
 GOLDEN = Path(__file__).parent
 LOGS = sorted(GOLDEN.glob("*/*.db"))
+OTHER_RULES = GOLDEN / "0.1" / "town_of_rules_1.db"
+"""Decided by the first rules of the domain `world`, where a used target made others stale."""
 EACH_LOG = pytest.mark.parametrize("path", LOGS, ids=lambda p: f"{p.parent.name}/{p.stem}")
+EACH_OF_THESE_RULES = pytest.mark.parametrize(
+    "path", [p for p in LOGS if p != OTHER_RULES], ids=lambda p: f"{p.parent.name}/{p.stem}"
+)
 
 
 def records_of(path: Path) -> list[bytes]:
@@ -69,7 +74,7 @@ def test_an_old_log_replays_to_its_digests(path):
     assert summary(folded(records_of(path))) == expected
 
 
-@EACH_LOG
+@EACH_OF_THESE_RULES
 def test_an_old_log_is_verified(path):
     log = open_event_log(f"sqlite:///{path}")
     again = verify_log(log, domains_of, validator=Watchman())
@@ -80,7 +85,16 @@ def test_an_old_log_is_verified(path):
     assert again.batches == len(batches)
 
 
-@EACH_LOG
+def test_a_log_of_other_rules_is_folded_and_not_judged():
+    again = verify_log(open_event_log(f"sqlite:///{OTHER_RULES}"), domains_of)
+    assert again.integrity.first_divergence is None
+    assert again.batches == 0
+    (unverified,) = again.unverified
+    assert "it was decided by world 1+" in unverified.why
+    assert ", and world 2+" in unverified.why
+
+
+@EACH_OF_THESE_RULES
 def test_verification_ends_with_the_same_ledger(path):
     verifier = Verifier(domains_of, validator=Watchman())
     for data in records_of(path):

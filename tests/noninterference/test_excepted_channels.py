@@ -147,9 +147,11 @@ def test_a_claim_of_a_hidden_agent_refuses_and_does_not_name_it():
 
 def test_a_hidden_field_of_an_entity_that_is_seen_makes_stale_and_is_not_shown():
     sight = {"hidden_fields": ["inventory"]}
-    kernel = world_of(World(objects={"ring": {"position": FAR}}, observation=sight))
-    use = {"target_id": "bob", "interaction_type": "give", "data": {"object_id": "x"}}
-    mine = intent(kernel, "ann", "Interact", "a", **use)
+    greets = {"greet": lambda draft, intent: None}  # it depends on its target
+    objects = {"ring": {"position": FAR}}
+    kernel = world_of(World(objects=objects, observation=sight, interactions=greets))
+    greet = {"target_id": "bob", "interaction_type": "greet"}
+    mine = intent(kernel, "ann", "Interact", "a", **greet)
     take = {"target_id": "ring", "interaction_type": "pickup"}
     assert kernel.decide([intent(kernel, "bob", "Interact", "b", **take)]).admitted
     [refusal] = kernel.decide([mine]).refusals

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.domains.world import World
+from placet.domains.world import Interaction, World
 from placet.kernel import conflict, refuse
 from placet.schemas.identity import Ref
 from tests.domains.world_driver import WorldDriver
@@ -229,14 +229,52 @@ def test_a_world_can_replace_an_interaction():
     assert WorldDriver(world).interact("ann", "use", "well").codes == ("world.no",)
 
 
-def test_using_an_object_changed_since_is_stale():
+def ring(draft, intent):
+    """Write into the target."""
+    draft.put("world.objects", intent["payload"]["target_id"], "rung_by", intent["agent_id"])
+
+
+@pytest.mark.parametrize(
+    ("interaction", "codes"),
+    [(ring, ("stale_context",)), (Interaction(ring, when_stale="revalidate"), ())],
+)
+@pytest.mark.parametrize("name", ["ring", "use"])  # also where it replaces a built-in one
+def test_an_own_interaction_with_a_changed_target_is_stale_unless_it_revalidates(
+    name, interaction, codes
+):
+    stage = stage_of(interactions={name: interaction})
+    seen = stage.kernel.seq
+    assert stage.interact("bob", name, "well").admitted
+    request = {"target_id": "well", "interaction_type": name}
+    verdict = stage.propose("ann", "Interact", context_seq=seen, **request)
+    assert verdict.codes == codes
+    if codes:
+        assert verdict.refusals[0].changed[0]["entity"] == "world.objects/well"
+    assert stage.interact("ann", "examine", "well").admitted
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"rule": "ring"}, "it must be a rule .*got 'ring'"),
+        ({"rule": ring, "when_stale": "never"}, "when_stale must be 'reject' or 'revalidate', got"),
+    ],
+)
+def test_an_interaction_with_a_fault_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Interaction(**fields)
+
+
+@pytest.mark.parametrize(
+    ("what", "codes"),
+    [("examine", ()), ("use", ()), ("pickup", ()), ("drop", ("world.not_held",))],
+)
+def test_a_built_in_interaction_judges_a_changed_target_at_its_turn(what, codes):
     stage = stage_of()
     seen = stage.kernel.seq
-    assert stage.interact("bob", "use", "well").admitted
-    use = {"target_id": "well", "interaction_type": "use"}
-    verdict = stage.propose("ann", "Interact", context_seq=seen, **use)
-    assert verdict.codes == ("stale_context",)
-    assert verdict.refusals[0].changed[0]["entity"] == "world.objects/well"
+    assert stage.interact("bob", "use", "lamp").admitted
+    request = {"target_id": "lamp", "interaction_type": what}
+    assert stage.propose("ann", "Interact", context_seq=seen, **request).codes == codes
 
 
 def test_a_slow_agent_examines_a_target_that_changes_all_the_time():
@@ -254,22 +292,17 @@ def test_a_slow_agent_examines_a_target_that_changes_all_the_time():
     assert verdict.codes == ("stale_context",)  # ann was moved
 
 
-def test_giving_an_object_changed_since_is_stale():
+def test_an_object_that_changed_since_is_given_by_its_holder_alone():
     stage = stage_of()
     stage.interact("ann", "pickup", "lamp")
     seen = stage.kernel.seq
-    stage.interact("ann", "drop", "lamp")
-    stage.interact("bob", "use", "lamp")
-    stage.interact("ann", "pickup", "lamp")
-    verdict = stage.propose(
-        "ann",
-        "Interact",
-        context_seq=seen,
-        target_id="eve",
-        interaction_type="give",
-        data={"object_id": "lamp"},
-    )
-    assert verdict.codes == ("stale_context",)
+    assert stage.interact("ann", "use", "lamp").admitted
+    assert stage.propose("eve", "Move", to=[1, 1]).admitted
+    give = {"target_id": "eve", "interaction_type": "give", "data": {"object_id": "lamp"}}
+    assert stage.propose("ann", "Interact", context_seq=seen, **give).admitted
+    assert stage.thing("lamp")["holder"] == "eve"
+    verdict = stage.propose("ann", "Interact", **give)
+    assert verdict.codes == ("world.not_held",)
 
 
 def test_a_refusal_of_what_another_took_names_the_change():
@@ -305,7 +338,9 @@ def test_the_winner_of_a_conflict_is_not_named_to_those_who_may_not_see_it():
 
     sight = {"any_of": [{"distance": 10}, {"known": "inventory"}]}
     things = {"lamp": {"position": [5, 0]}}
-    world = World(objects=things, observation=sight, interactions={"pickup": grab})
+    world = World(
+        objects=things, observation=sight, interactions={"pickup": Interaction(grab, "revalidate")}
+    )
     places = {"ann": {"position": [0, 0]}, "bob": {"position": [12, 0]}}
     stage = WorldDriver(world, agents=("ann", "bob"), **places)
     grabs = [

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from placet.domains.world import AGENTS, World
+from placet.domains.world import AGENTS, OBJECTS, World
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.visibility.distance import WithinDistance
 from placet.kernel.visibility.policy import Visibility
@@ -18,11 +18,18 @@ FAR = [100, 0]
 SIGHT = {"distance": 10}
 
 
+def polish(draft, intent):
+    """A rule that takes the target as it was seen: a later change of the target makes it stale."""
+    target_id = intent["payload"]["target_id"]
+    collection = OBJECTS if draft.exists(OBJECTS, target_id) else AGENTS
+    draft.put(collection, target_id, "polished_by", intent["agent_id"])
+
+
 def life(names, **settings):
     """Let hidden things happen to agents and objects of these names, out of sight of ann."""
     agent, thing, gone, held = names
     objects = {thing: {"position": FAR}, held: {"position": FAR}, "lamp": {"position": [1, 0]}}
-    world = World(objects=objects, observation=SIGHT, **settings)
+    world = World(objects=objects, observation=SIGHT, interactions={"polish": polish}, **settings)
     stage = WorldDriver(world, agents=("ann", "eve"))
     for name in (agent, gone):
         stage.kernel.register_agent(name, position=FAR)
@@ -43,7 +50,7 @@ def answers(stage):
     payloads += [
         {"target_id": target, "interaction_type": what}
         for target in targets
-        for what in ("examine", "use", "pickup", "drop")
+        for what in ("examine", "use", "pickup", "drop", "polish")
     ]
     payloads += [
         {"target_id": t, "interaction_type": "give", "data": {"object_id": o}}
@@ -98,7 +105,7 @@ def test_visibility_is_asked_of_changed_entities_only(monkeypatch):
         return may_see(registry, state, agent_id, ref)
 
     monkeypatch.setattr(Registry, "may_see", counted)
-    use = {"target_id": "lamp", "interaction_type": "use"}
+    use = {"target_id": "lamp", "interaction_type": "polish"}
     assert stage.propose("ann", "Interact", **use).admitted
     assert asked == []
     assert stage.propose("eve", "Interact", context_seq=1, **use).codes == ("stale_context",)
@@ -126,12 +133,13 @@ def test_a_reach_that_is_none_is_refused():
 
 def test_the_author_of_a_change_is_named_to_those_who_may_know_it():
     """The lamp is seen by both; what ann may not see is who used it."""
-    world = World(objects={"lamp": {"position": [0, 0]}}, observation=SIGHT, interaction_range=None)
+    lamp = {"lamp": {"position": [0, 0]}}
+    world = World(objects=lamp, observation=SIGHT, interactions={"polish": polish})
     stage = WorldDriver(world, agents=("ann", "eve"))
     stage.kernel.register_agent("bob", position=[9, 0])
     seen = stage.kernel.seq
-    assert stage.interact("bob", "use", "lamp").admitted
-    use = {"target_id": "lamp", "interaction_type": "use", "context_seq": seen}
+    assert stage.interact("bob", "polish", "lamp").admitted
+    use = {"target_id": "lamp", "interaction_type": "polish", "context_seq": seen}
     assert stage.propose("ann", "Interact", **use).refusals[0].changed[0]["by"] == "bob"
     assert stage.propose("bob", "Move", to=[50, 0]).admitted
     change = stage.propose("ann", "Interact", **use).refusals[0].changed[0]

@@ -38,7 +38,7 @@ from tests.domains.world_driver import WorldDriver
         ({"teams": ["red", []]}, "teams must be distinct names"),
         ({"interactions": ["use"]}, "interactions must map names to rules"),
         ({"interactions": {"": print}}, "names of 1 to 64 characters"),
-        ({"interactions": {"ring": "bell"}}, "interaction 'ring' must be a rule"),
+        ({"interactions": {"ring": "bell"}}, "interaction 'ring': it must be a rule"),
         ({"objects": ["box"]}, "objects must map ids to fields"),
         ({"objects": {"": {"position": [0, 0]}}}, "an id must be 1 to 128 characters"),
         ({"objects": {"box": {}}}, "object 'box' must have a position"),
@@ -248,4 +248,4 @@ def test_observation_settings_are_part_of_the_version():
     again = World(**(world.settings() or {}))
     assert again.settings() == world.settings() == {"observation": observation}
     assert again.version == world.version != World().version
-    assert World(max_step=1.0).version == "1+d2a72a3a"  # as logs of 0.1 name it
+    assert World(max_step=1.0).version == "2+d2a72a3a"  # the digits that logs of 0.1 name

@@ -4,6 +4,7 @@ Imports: payloads > rules (interactions > inventory) > views; settings and spawn
 """
 
 from placet.domains.world.domain import World
+from placet.domains.world.interactions import Interaction
 from placet.domains.world.payloads import (
     AGENTS,
     OBJECTS,
@@ -14,4 +15,14 @@ from placet.domains.world.payloads import (
     Speak,
 )
 
-__all__ = ["AGENTS", "OBJECTS", "SPEECH", "Interact", "Move", "Position", "Speak", "World"]
+__all__ = [
+    "AGENTS",
+    "OBJECTS",
+    "SPEECH",
+    "Interact",
+    "Interaction",
+    "Move",
+    "Position",
+    "Speak",
+    "World",
+]

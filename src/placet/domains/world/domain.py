@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from placet.domains.world.interactions import (
+    Interaction,
     disclosed_by,
+    footprint_of,
     interact_rule,
     interaction_names,
-    reads_self_and_target,
-    revalidated_refs,
+    revalidated_by,
 )
 from placet.domains.world.patch_rules import check_patched
 from placet.domains.world.payloads import (
@@ -49,7 +50,7 @@ from placet.schemas.codec import Json, without_numpy
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 
-RULES_VERSION: Final = "1"
+RULES_VERSION: Final = "2"
 
 
 class World(Domain):
@@ -74,7 +75,7 @@ class World(Domain):
         interaction_range: float | None = None,
         inventory_max: int | None = None,
         cooldowns: Mapping[str, float] | None = None,
-        interactions: Mapping[str, Rule] | None = None,
+        interactions: Mapping[str, Rule | Interaction] | None = None,
         teams: Sequence[str] | None = None,
         observation: Mapping[str, Json] | None = None,
         private_reach: str = SIGHT,
@@ -88,7 +89,8 @@ class World(Domain):
             interaction_range: Maximum distance of one Interact.
             inventory_max: Maximum number of objects that an agent may carry.
             cooldowns: Kind -> minimum simulated seconds between two intents of one agent.
-            interactions: Name -> rule, called after its target exists and is in range.
+            interactions: Name -> rule, called after its target exists and is in range; a rule that
+                judges its target at its turn comes as `Interaction(rule, when_stale="revalidate")`.
             teams: Permitted teams; None permits any.
             observation: Visibility setting, such as `{"distance": 10, "hidden_fields":
                 ["inventory"]}` (`docs/concepts/views.md`); None shows everything.
@@ -171,9 +173,9 @@ class World(Domain):
 
 
 def _kinds(
-    settings: WorldSettings, own: Mapping[str, Rule], sight: VisibilityPolicy | None
+    settings: WorldSettings, own: Mapping[str, Interaction], sight: VisibilityPolicy | None
 ) -> tuple[Kind, ...]:
-    names = interaction_names(settings, own)
+    names, footprint = interaction_names(settings, own), footprint_of(own)
     discloses = disclosed_by(settings, hidden_fields_of(settings.observation))
     kinds = (
         ("Move", Move, move_rule(settings), None, "Go to a place."),
@@ -188,7 +190,7 @@ def _kinds(
             "Interact",
             InteractPayload,
             interact_rule(settings, own, sight),
-            reads_self_and_target,
+            footprint,
             "Do something with an object or an agent.",
         ),
         ("Custom", Custom, custom, None, "Anything that the world's validator understands."),
@@ -200,7 +202,7 @@ def _kinds(
             with_cooldown(name, settings.cooldowns_ns.get(name), rule),
             reads=reads,
             reads_self=AGENTS if reads is None else None,
-            revalidates=None if reads is None else revalidated_refs,
+            revalidates=revalidated_by(own) if name == "Interact" else None,
             summary=summary,
             broadcast=name == "Speak",
             choices={"interaction_type": names} if name == "Interact" else {},
@@ -210,17 +212,17 @@ def _kinds(
     )
 
 
-def _read_interactions(name: str, interactions: object) -> dict[str, Rule]:
+def _read_interactions(name: str, interactions: object) -> dict[str, Interaction]:
     if not isinstance(interactions, Mapping):
         raise ValueError(f"{name} must map names to rules, got {interactions!r}")
+    read = {}
     for own, rule in interactions.items():
         if not isinstance(own, str) or not 0 < len(own) <= INTERACTION_CHARS_MAX:
             raise ValueError(
                 f"{name} must have names of 1 to {INTERACTION_CHARS_MAX} characters, got {own!r}"
             )
-        if not callable(rule):
-            raise ValueError(
-                f"interaction {own!r} must be a rule (draft, intent) -> RuleRefusal | None, "
-                f"got {rule!r}"
-            )
-    return dict(interactions)
+        try:
+            read[own] = rule if isinstance(rule, Interaction) else Interaction(rule)
+        except ValueError as error:
+            raise ValueError(f"interaction {own!r}: {error}") from None
+    return read

@@ -1,10 +1,12 @@
 """The interactions of an agent with an object or with another agent.
 
 An interaction is a rule with a name. A world's own interactions are added to the five here, or
-replace them. Before a rule runs, its target is checked to exist and to be in range.
+replace them. Before a rule runs, its target is checked to exist and to be in range. The five judge
+the target as it is at their turn; an interaction of the world says itself whether it does.
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -12,7 +14,15 @@ from placet.domains.world.inventory import holder_of, inventory_of, let_go, posi
 from placet.domains.world.payloads import AGENTS, OBJECTS
 from placet.domains.world.rules import distance, is_within
 from placet.domains.world.settings import WorldSettings
-from placet.kernel.plugin.domain import Rule, RuleRefusal, conflict, refuse
+from placet.kernel.plugin.domain import (
+    WHEN_STALE,
+    Reads,
+    Rule,
+    RuleRefusal,
+    WhenStale,
+    conflict,
+    refuse,
+)
 from placet.kernel.state.draft import Draft
 from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.schemas.codec import Json
@@ -24,46 +34,89 @@ from placet.schemas.name_suggestions import nearest
 _LISTED_MAX: Final = 16
 """Carried objects that a refusal names."""
 
-_TARGET_REVALIDATED: Final = frozenset({"pickup", "examine"})
-"""Interactions whose rule judges the target as it is at their turn."""
-
 _USES_MAX: Final = 2**64 - 1
 """The largest int that a state may hold."""
 
 
-def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
-    """Return the footprint of `Interact`: the agent, its target, and the object of a give.
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """An interaction that a world adds, or by which it replaces one of the five.
 
-    A pickup leaves out its target: the rule then reports which agent took the object first. So
-    does examine, which changes nothing: a slow agent could never examine a target that moves.
+    Attributes:
+        rule: The rule `(draft, intent) -> RuleRefusal | None`, called after the target exists and
+            is in range.
+        when_stale: `reject`: the intent is stale if its target changed after its `context_seq`;
+            `revalidate`: the rule judges the target as it is at its turn.
+
+    Raises:
+        ValueError: The rule cannot be called, or `when_stale` has another value.
     """
-    agent_id, payload = intent["agent_id"], intent["payload"]
-    if payload["interaction_type"] in _TARGET_REVALIDATED:
-        return (Ref(AGENTS, agent_id),)
-    target_id = payload["target_id"]
-    refs = (Ref(AGENTS, agent_id), Ref(AGENTS, target_id), Ref(OBJECTS, target_id))
-    object_id = _given_object(payload)
+
+    rule: Rule
+    when_stale: WhenStale = "reject"
+
+    def __post_init__(self) -> None:
+        if not callable(self.rule):
+            raise ValueError(
+                f"it must be a rule (draft, intent) -> RuleRefusal | None, got {self.rule!r}"
+            )
+        if self.when_stale not in WHEN_STALE:
+            listed = " or ".join(map(repr, WHEN_STALE))
+            raise ValueError(f"its when_stale must be {listed}, got {self.when_stale!r}")
+
+
+def footprint_of(own: Mapping[str, Interaction]) -> Reads | None:
+    """Return the footprint of `Interact`; None where each depends on its agent alone.
+
+    The rules of the five built-in interactions judge the target at their turn. So a change of the
+    target makes none of them stale: a slow agent could never use an object that others use.
+
+    Args:
+        own: The world's own interactions.
+    """
+    rejected = _rejected(own)
+
+    def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
+        agent_id, payload = intent["agent_id"], intent["payload"]
+        if payload["interaction_type"] not in rejected:
+            return (Ref(AGENTS, agent_id),)
+        return (Ref(AGENTS, agent_id), *_named_by(payload))
+
+    return reads_self_and_target if rejected else None
+
+
+def revalidated_by(own: Mapping[str, Interaction]) -> Reads:
+    """Return the function of the references that `Interact` checks again after a change.
+
+    They are the positions of agents and, of an interaction that judges it at its turn, the target:
+    the carrier of an object is not part of the intent, so the rule refuses a target out of range.
+    """
+    rejected = _rejected(own)
+
+    def revalidated(intent: Intent) -> tuple[Ref, ...]:
+        payload, bearers = intent["payload"], Ref(AGENTS)
+        if payload["interaction_type"] in rejected:
+            return (bearers,)
+        return (bearers, *_named_by(payload))
+
+    return revalidated
+
+
+def _rejected(own: Mapping[str, Interaction]) -> frozenset[str]:
+    return frozenset(name for name, one in own.items() if one.when_stale == "reject")
+
+
+def _named_by(payload: Mapping[str, Json]) -> tuple[Ref, ...]:
+    """Return the target that a payload names, and the object of a give."""
+    target_id, object_id = payload["target_id"], _given_object(payload)
+    refs = (Ref(AGENTS, target_id), Ref(OBJECTS, target_id))
     return refs if object_id is None else (*refs, Ref(OBJECTS, object_id))
 
 
-def revalidated_refs(intent: Intent) -> tuple[Ref, ...]:
-    """Return the references that Interact checks again after a change.
-
-    Positions of agents, and the target of a pickup or an examine.
-
-    The carrier of an object is not part of the intent, so a target moved out of range is refused by
-    the rule instead.
-    """
-    payload = intent["payload"]
-    bearers = Ref(AGENTS)
-    if payload["interaction_type"] in _TARGET_REVALIDATED:
-        target_id = payload["target_id"]
-        return bearers, Ref(OBJECTS, target_id), Ref(AGENTS, target_id)
-    return (bearers,)
-
-
 def interact_rule(
-    settings: WorldSettings, own: Mapping[str, Rule], sight: VisibilityPolicy | None = None
+    settings: WorldSettings,
+    own: Mapping[str, Interaction],
+    sight: VisibilityPolicy | None = None,
 ) -> Rule:
     """Build the rule that applies an intent of kind `Interact`.
 
@@ -72,7 +125,7 @@ def interact_rule(
         own: Interactions that the world adds, by name.
         sight: Visibility policy of the agent, which also limits its reach; None for everything.
     """
-    rules = {**_built_in(settings), **own}
+    rules = {**_built_in(settings), **{name: one.rule for name, one in own.items()}}
 
     def interact(draft: Draft, intent: Intent) -> RuleRefusal | None:
         name = intent["payload"]["interaction_type"]
@@ -87,7 +140,7 @@ def interact_rule(
     return interact
 
 
-def interaction_names(settings: WorldSettings, own: Mapping[str, Rule]) -> tuple[str, ...]:
+def interaction_names(settings: WorldSettings, own: Mapping[str, Interaction]) -> tuple[str, ...]:
     """Return the names of a world's interactions, sorted."""
     return tuple(sorted({**_built_in(settings), **own}))
 
