@@ -401,6 +401,7 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "actors/observation/hub.py:ObserverHub._delayed",
         "actors/policies/runner.py:PolicySupervisor._removed",
         "actors/policies/runner.py:PolicySupervisor._runs",
+        "actors/policies/staleness_scope.py:StalenessScope._conditions",
         "actors/policies/staleness_scope.py:StalenessScope.changed",
         "actors/policies/subscriptions.py:SubscriptionTable._by_ref",
         "actors/policies/subscriptions.py:SubscriptionTable._counting",

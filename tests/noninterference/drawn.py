@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from placet.kernel.plugin.domain import Domain
+from placet.schemas.condition import Condition, ConditionOp, steps_of
 from placet.testing.trace import (
     Batch,
     Join,
@@ -37,6 +38,7 @@ class Scene(NamedTuple):
         agents: The observer, and the others.
         opening: Steps before the drawn ones, after the registrations.
         is_opened: It is also run in an opened world: it has no effects, which that would run.
+        paths: Paths of values on which intents have conditions; empty: none has.
     """
 
     factory: Callable[[], Domain]
@@ -45,6 +47,7 @@ class Scene(NamedTuple):
     agents: Sequence[str] = AGENTS
     opening: Sequence[Step] = ()
     is_opened: bool = False
+    paths: Sequence[str] = ()
 
     def trace(self, seed: int, count: int = STEPS) -> Trace:
         """Draw the trace of a seed, of a number of steps after the registrations."""
@@ -77,7 +80,19 @@ class Scene(NamedTuple):
 
     def _proposal(self, random: Random, who: str) -> Proposal:
         kind = random.choice(list(self.payloads))
-        return Proposal(who, kind, self.payloads[kind](random), random.choice((0, 0, 0, 1, 4, 9)))
+        behind = random.choice((0, 0, 0, 1, 4, 9))
+        return Proposal(who, kind, self.payloads[kind](random), behind, self._expect(random))
+
+    def _expect(self, random: Random) -> list[Condition]:
+        """Draw the conditions of an intent; of five intents four have none."""
+        if not self.paths or random.random() < 0.8:
+            return []
+        path = steps_of(random.choice(self.paths))
+        if random.random() < 0.5:
+            return [{"path": path, "op": "exists" if random.random() < 0.5 else "absent"}]
+        ops: Sequence[ConditionOp] = ("==", "!=", "<", "in")
+        op = random.choice(ops)
+        return [{"path": path, "op": op, "value": random.choice(([], [0, 0, 0], 1, "ann"))}]
 
 
 def some(random: Random, **fields: Sequence[Any]) -> dict[str, Any]:

@@ -51,6 +51,11 @@ def world(**settings: Any) -> Scene:
         partial(World, objects=OBJECTS, teams=["red", "blue"], **settings),
         WORLD_PAYLOADS,
         partial(some, position=[..., *PLACES], team=[..., "red", "blue"]),
+        paths=[
+            *(f"world.agents/{name}" for name in ("bob", "cyd")),
+            *("world.agents/bob/position", "world.agents/cyd/inventory/0", "world.agents/bob/team"),
+            *("world.objects/coin", "world.objects/lamp/holder", "world.objects/well/uses"),
+        ],
     )
 
 

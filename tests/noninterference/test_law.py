@@ -9,10 +9,11 @@ import pytest
 from placet.actors.observation import observer as observer_module
 from placet.actors.observation.observer import Observer
 from placet.kernel.gate import agent as agent_stage
-from placet.kernel.gate import staleness
+from placet.kernel.gate import conditions, staleness
 from placet.kernel.log import explain_stages
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.visibility.distance import WithinDistance
+from placet.schemas.condition import value_at
 from placet.schemas.view import Observation
 from placet.testing.noninterference_property import noninterference_breach
 from placet.testing.paired_runs import PairedRun, parts_of
@@ -73,6 +74,14 @@ def stale_for_hidden_changes(monkeypatch):
     as_seen_by_all(monkeypatch, staleness, "_footprints")
 
 
+def conditions_on_hidden_values(monkeypatch):
+    def planted(condition, agent_id, registry, state):
+        collection, entity, *steps = condition["path"]
+        return value_at(state.entity(collection, entity), steps)
+
+    monkeypatch.setattr(conditions, "found_by", planted)
+
+
 def explained_with_hidden_changes(monkeypatch):
     as_seen_by_all(monkeypatch, explain_stages, "_reads")
 
@@ -115,6 +124,7 @@ def changes_in_the_order_of_marks(monkeypatch):
 
 PLANTED = [
     (stale_for_hidden_changes, "rooms", "is stale_context: rooms.boxes/"),
+    (conditions_on_hidden_values, "world, near", "condition_failed"),
     (explained_with_hidden_changes, "rooms", "the explanation of "),
     (deleted_agents_are_visible, "world, near", "is (context_too_old|stale_context): "),
     (foreign_agents_are_known, "rooms", r"is agent_not_yours: .* \(known\)"),

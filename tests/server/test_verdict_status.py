@@ -46,6 +46,7 @@ EXPECTED = {
     "context_from_future": 409,
     "expired": 409,
     "stale_context": 409,
+    "condition_failed": 409,
     "context_too_old": 409,
     "quota_exceeded": 429,
     "batch_exceeds_burst": 422,

@@ -46,10 +46,18 @@ class Handle(Protocol):
     def generation(self) -> int:
         """Number of registrations of this id so far; an agent registered later has another."""
 
-    def intent(self, kind: str, /, **payload: Json) -> Intent:
+    def intent(
+        self,
+        kind: str,
+        /,
+        *,
+        if_unchanged: Iterable[str | Sequence[str]] | None = None,
+        **payload: Json,
+    ) -> Intent:
         """Build an intent of this agent with a payload; it is not submitted.
 
-        It has a new req_id, and the seq of the agent's latest view as `context_seq`.
+        It has a new req_id, and the seq of the agent's latest view as `context_seq`. It expects
+        the values of that view at the paths of `if_unchanged`, if there are any.
         """
 
     async def refresh_view(self) -> View:

@@ -1,6 +1,6 @@
 """The checked batch of a record, rebuilt for the schedule, for replay and for verify."""
 
-from placet.schemas.batch import CheckedBatch, part_of
+from placet.schemas.batch import CheckedBatch, conditions_of, part_of
 from placet.schemas.log.intents import checked_intents
 from placet.schemas.log.record import Admitted, Refused, Scheduled
 
@@ -21,6 +21,7 @@ def recorded_batch(record: Admitted | Refused | Scheduled) -> CheckedBatch:
     batch.batch_id = record.batch_id
     batch.contexts = record.contexts
     batch.valid_until_ns = record.valid_until_ns
+    batch.conditions = conditions_of(intents)
     batch.due_of = record.due_of
     batch.sim_time_ns = batch.valid_for_ns = batch.notices = None
     batch.dry_run = batch.shows_changes = False

@@ -1,6 +1,6 @@
 """The host program's handle of one agent: observe its view and submit its batches."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 
@@ -12,6 +12,7 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.api import sim_time as time_api
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.schemas.codec import Json
+from placet.schemas.condition import if_unchanged as conditions_on
 from placet.schemas.errors import PermissionDeniedError
 from placet.schemas.intent import Intent, joined_payload, new_intent
 from placet.schemas.latency import Latency
@@ -39,7 +40,9 @@ class AgentHandle:
         sequence: Prefix of the req_ids that `intent` makes, unique to this handle.
     """
 
-    __slots__ = ("_numbers", "_opened", "_sequence", "agent_id", "generation", "view_seq")
+    __slots__ = (
+        *("_numbers", "_opened", "_sequence", "_view", "agent_id", "generation", "view_seq"),
+    )
 
     def __init__(
         self, world: "WorldRuntime", agent_id: str, generation: int, sequence: str
@@ -50,6 +53,7 @@ class AgentHandle:
         self.view_seq = world.committer.durable_seq
         self._sequence = sequence
         self._numbers = count()
+        self._view: View | None = None
 
     @property
     def _world(self) -> "WorldRuntime":
@@ -59,16 +63,41 @@ class AgentHandle:
         return world
 
     def intent(
-        self, kind: str, mapping: Mapping[str, Json] | None = None, /, **payload: Json
+        self,
+        kind: str,
+        mapping: Mapping[str, Json] | None = None,
+        /,
+        *,
+        if_unchanged: Iterable[str | Sequence[str]] | None = None,
+        **payload: Json,
     ) -> Intent:
         """Build an intent of a kind; the fields besides kind and payload are filled in.
 
-        The payload is a mapping, such as the TypedDict of the kind, or keywords, or both. The
-        req_id is `PREFIX:NUMBER`, and `context_seq` is the seq of the latest view.
+        The req_id is `PREFIX:NUMBER`, and `context_seq` is the seq of the latest view.
+
+        Args:
+            kind: Name of the kind.
+            mapping: Payload, such as the TypedDict of the kind; also for fields that no keyword
+                can have, such as `if_unchanged`.
+            if_unchanged: Paths of 1 to 16 values, such as `world.objects/lamp/holder`. The intent
+                then expects the values that the latest view of `refresh_view` or `fresh_context`
+                has there, and depends on nothing else: no other change makes it stale. None: it
+                depends on the entities that its kind reads.
+            **payload: Fields of the payload.
+
+        Raises:
+            ValueError: A path is invalid, or there is no view yet.
         """
         content = payload if mapping is None else joined_payload(kind, mapping, payload)
         req_id = f"{self._sequence}:{next(self._numbers)}"
-        return new_intent(kind, content, self.agent_id, req_id, self.view_seq)
+        intent = new_intent(kind, content, self.agent_id, req_id, self.view_seq)
+        if if_unchanged is not None:
+            if self._view is None:
+                raise ValueError(
+                    f"if_unchanged needs a view of {self.agent_id!r}: call refresh_view() first"
+                )
+            intent["expect"] = conditions_on(self._view.state, if_unchanged)
+        return intent
 
     async def submit(self, batch: object, *, dry_run: bool = False) -> Verdict:
         """Submit a batch of this agent and return its verdict, also if the batch is refused.
@@ -117,9 +146,7 @@ class AgentHandle:
         Raises:
             PermissionDeniedError: The agent was removed.
         """
-        view = await self._world.actor.command(self._look)
-        self.view_seq = view.view_seq
-        return view
+        return self._keep(await self._world.actor.command(self._look))
 
     def fresh_context(
         self,
@@ -264,8 +291,10 @@ class AgentHandle:
             begin(kernel, view)
             return view
 
-        view = await self._world.actor.command(look)
-        self.view_seq = view.view_seq
+        return self._keep(await self._world.actor.command(look))
+
+    def _keep(self, view: View) -> View:
+        self._view, self.view_seq = view, view.view_seq
         return view
 
     def _look(self, kernel: Kernel) -> View:

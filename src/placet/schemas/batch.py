@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar, cast
 from typing_extensions import TypedDict
 
 from placet.schemas.codec import Json
+from placet.schemas.condition import Condition
 from placet.schemas.intent import Intent
 from placet.schemas.limits import base_work
 from placet.schemas.log.intents import checked_intents, decode_intents
@@ -29,8 +30,21 @@ part_of: Final[Callable[[Intent], Part]] = itemgetter(
 )
 """Return the `Part` of an intent."""
 
+
+def encoded_part_of(intent: Intent) -> tuple[Json, ...]:
+    """Return the fields of an intent that are encoded: its `Part`, and its conditions if any."""
+    conditions = intent.get("expect")
+    return part_of(intent) if conditions is None else (*part_of(intent), conditions)
+
+
 RELEASED: Final = cast("Intent", MappingProxyType({}))
 """Placeholder for an intent that the kernel released after its last use."""
+
+
+def conditions_of(intents: Iterable[Intent]) -> list[list[Condition] | None] | None:
+    """Return the conditions of each intent, or None where it has none; None if none has any."""
+    conditions = [intent.get("expect") for intent in intents]
+    return conditions if any(conditions) else None
 
 
 class _BatchOptions(TypedDict, total=False):
@@ -76,12 +90,13 @@ class CheckedBatch:
 
     Attributes:
         intents: The validated intents.
-        encoded: One msgpack array of each intent's `Part`.
+        encoded: One msgpack array of each intent's `Part`, with its conditions if it has any.
         fingerprint: 64 bits over the set of those arrays; equal content, equal fingerprint.
         req_ids: `req_id` of each intent.
         span: Summary of the req_ids if all belong to one sequence; else None.
         contexts: `context_seq` of each intent: the seq of the view that it was decided on.
         valid_until_ns: Latest simulated time of each intent, or None when no intent names one.
+        conditions: Conditions of each intent, or None where it has none; None if no intent has any.
         agents: Distinct agents, in order of first appearance.
         counts: `(agent, kind, count)`: number of intents of each agent and kind, each pair once.
         priority: Highest priority of its intents; an agent's cap is applied when they are ordered,
@@ -101,6 +116,7 @@ class CheckedBatch:
     __slots__ = (
         "agents",
         "batch_id",
+        "conditions",
         "contexts",
         "counts",
         "dry_run",
@@ -126,6 +142,7 @@ class CheckedBatch:
     req_ids: list[str]
     span: Span | None
     contexts: list[int]
+    conditions: list[list[Condition] | None] | None
     valid_until_ns: list[int | None] | None
     agents: tuple[str, ...]
     counts: tuple[tuple[str, str, int], ...]

@@ -10,6 +10,7 @@ from typing import Final, NotRequired
 from typing_extensions import TypedDict
 
 from placet.schemas.codec import Json
+from placet.schemas.condition import Condition
 
 SCHEMA_VERSION: Final = "1.0.0"
 SCHEMA_MAJOR: Final = "1"
@@ -18,7 +19,7 @@ DEFAULT_PRIORITY: Final = 10
 
 
 class Intent(TypedDict):
-    """One intent on the wire. Every field but `valid_until` is required.
+    """One intent on the wire. Every field but `valid_until` and `expect` is required.
 
     Attributes:
         kind: Registered name of the kind, such as `Move`.
@@ -29,6 +30,8 @@ class Intent(TypedDict):
         priority: 0..100, higher runs first.
         schema_version: Semantic version of this schema, now `1.0.0`.
         valid_until: Simulated time in seconds after which the intent must not run.
+        expect: 1 to 16 conditions; with them the intent is stale if one does not hold, and depends
+            on nothing else.
     """
 
     kind: str
@@ -39,6 +42,7 @@ class Intent(TypedDict):
     priority: int
     schema_version: str
     valid_until: NotRequired[float]
+    expect: NotRequired[list[Condition]]
 
 
 REQUIRED_FIELDS: Final = 7

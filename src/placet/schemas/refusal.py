@@ -64,6 +64,7 @@ class RefusalCode(StrEnum):
     CONTEXT_FROM_FUTURE = "context_from_future"
     EXPIRED = "expired"
     STALE_CONTEXT = "stale_context"
+    CONDITION_FAILED = "condition_failed"
     CONTEXT_TOO_OLD = "context_too_old"
 
     QUOTA_EXCEEDED = "quota_exceeded"
@@ -120,8 +121,9 @@ class Refusal(msgspec.Struct, frozen=True):
         changed: Changes of other agents, for stale contexts, conflicts and rules that name it:
             `{entity, seq, by, now}`, restricted to the agent's view.
         details: Facts as data: `agent_id`, `kind`, `context_seq`, `winner`, `signal`, `value`,
-            `limit`; of missing fields their names, `missing`; of an exception of plug-in code
-            its type, `error`, and for the operator alone its text, `message`, and its `place`.
+            `limit`; of a condition its `path` and the value `found`; of missing fields their
+            names, `missing`; of an exception of plug-in code its type, `error`, and for the
+            operator alone its text, `message`, and its `place`.
     """
 
     code: str

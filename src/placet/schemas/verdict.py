@@ -127,7 +127,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
             return ()
         payloads: Sequence[Json] = [{}] * len(self.req_ids)
         if self._encoded:
-            payloads = [payload for _, _, _, payload, _ in from_canonical(self._encoded)]
+            payloads = [payload for _, _, _, payload, *_ in from_canonical(self._encoded)]
         normalized = self._normalized or {}
         notices = self._notices or {}
         outputs = self._outputs or {}

@@ -4,9 +4,15 @@ Payloads of kinds are the domains' own; other bodies are the structs that read t
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, get_args
 
 from placet.schemas.codec import Json
+from placet.schemas.condition import (
+    CONDITIONS_MAX,
+    PATH_STEPS_MAX,
+    PATH_STEPS_MIN,
+    ConditionOp,
+)
 from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN
 from placet.schemas.intent import SCHEMA_MAJOR, SCHEMA_VERSION
 from placet.schemas.limits import SECOND_NS
@@ -222,6 +228,22 @@ def batch_schema(intents_max: int) -> dict[str, Json]:
     return {"oneOf": [intents, batch, ref("Intent")]}
 
 
+_CONDITION: Final = object_schema(
+    {
+        "path": {
+            "type": "array",
+            "minItems": PATH_STEPS_MIN,
+            "maxItems": PATH_STEPS_MAX,
+            "items": {"type": "string", "minLength": 1, "maxLength": ID_CHARS_MAX},
+            "examples": [["world.objects", "lamp", "uses"]],
+        },
+        "op": {"enum": list(get_args(ConditionOp))},
+        "value": {"description": "the expected value; none for `exists` and `absent`"},
+    },
+    optional=("value",),
+)
+
+
 def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
     """Build the JSON Schema of an intent of one kind; `payload` is the schema of its payload.
 
@@ -243,8 +265,18 @@ def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
                 "examples": [SCHEMA_VERSION],
             },
             "valid_until": _SECONDS,
+            "expect": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": CONDITIONS_MAX,
+                "items": _CONDITION,
+                "description": "conditions; the intent then depends on nothing else",
+            },
         },
-        optional=("agent_id", "req_id", "context_seq", "priority", "schema_version", "valid_until"),
+        optional=(
+            *("agent_id", "req_id", "context_seq", "priority", "schema_version", "valid_until"),
+            "expect",
+        ),
     )
 
 

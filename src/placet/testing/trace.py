@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 from placet.kernel import Domain, Kernel, KernelConfig, RecordList
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw
+from placet.schemas.condition import Condition
 from placet.schemas.effect import Settlement
 from placet.schemas.errors import PlacetError
 from placet.schemas.intent import SCHEMA_VERSION
@@ -30,16 +31,19 @@ class Proposal(NamedTuple):
 
     Attributes:
         behind: Difference between the seq of the world and `context_seq`.
+        expect: Conditions; empty for an intent without.
     """
 
     agent_id: str
     kind: str
     payload: Json
     behind: int = 0
+    expect: Sequence[Condition] = ()
 
     def __str__(self) -> str:
         late = f", having looked {self.behind} seqs ago" if self.behind else ""
-        return f"{self.agent_id} proposes {self.kind} {_shown(self.payload)}{late}"
+        if_so = f", expecting {_shown(list(self.expect))}" if self.expect else ""
+        return f"{self.agent_id} proposes {self.kind} {_shown(self.payload)}{late}{if_so}"
 
 
 Batch: TypeAlias = tuple[Proposal, ...]
@@ -191,6 +195,7 @@ class TraceRunner:
                 "context_seq": max(0, seq - proposal.behind),
                 "priority": 10,
                 "schema_version": SCHEMA_VERSION,
+                **({"expect": list(proposal.expect)} if proposal.expect else {}),
             }
             for index, proposal in enumerate(batch)
         ]

@@ -163,6 +163,13 @@ async def test_a_threshold_allows_some_foreign_seqs():
         assert "advanced the world by 3" in str(thought.stale)
 
 
+def expecting(field: str | None, op: str, value: Any = None) -> dict[str, Any]:
+    """Return the option of an intent with a condition on a field of the lamp."""
+    path = [THINGS, "lamp", *([] if field is None else [field])]
+    condition = {"path": path, "op": op, **({} if value is None else {"value": value})}
+    return {"intents": [intent("Look", {"thing": "lamp"}, expect=[condition])]}
+
+
 READS: list[tuple[dict[str, Any], bool, bool]] = [
     # what it depends on: is it stopped by a change of lamp, and of bob's own count?
     ({"reads": ["lab.things/lamp"]}, True, False),
@@ -172,6 +179,12 @@ READS: list[tuple[dict[str, Any], bool, bool]] = [
     ({"kinds": ["Add", "Custom"]}, False, False),
     ({"intents": [intent("Look", {"thing": "lamp"})]}, True, False),
     ({"intents": [intent("Glance", {"thing": "lamp"})]}, False, False),
+    (expecting("value", "==", 7), False, False),
+    (expecting("value", "==", 8), True, False),
+    (expecting("color", "==", 8), False, False),  # of a field that did not change
+    (expecting(None, "exists"), False, False),
+    (expecting(None, "absent"), True, False),
+    ({**expecting("value", "==", 7), "reads": ["lab.things/lamp"]}, True, False),
     ({"reads": []}, False, False),
     ({"reads": [], "threshold": 5}, False, False),
     ({"relevant": lambda change: change.entity == f"{COUNTS}/bob"}, False, True),

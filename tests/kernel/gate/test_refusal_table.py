@@ -58,6 +58,9 @@ def suspended() -> Verdict:
     return kernel.decide(add("r"))
 
 
+EXPECTED = {"path": ["lab.things", "lamp", "f"], "op": "==", "value": 1}
+
+
 def somebody_elses() -> Verdict:
     return kernel_of().decide(add("r"), submitter="bob")
 
@@ -192,7 +195,7 @@ TABLE = [
         lambda: decide(add("a", agentid="alice"))),
     Row("field_unknown", "/intents/0/q",
         "field 'q' is unknown; an intent has kind, payload, agent_id, req_id, context_seq, "
-        "priority, schema_version, valid_until",
+        "priority, schema_version, valid_until, expect",
         lambda: decide(add("a", q=1))),
     Row("version_unsupported", "/intents/0/schema_version",
         "schema_version '2.0.0' has another major than '1.0.0', which this world reads; "
@@ -272,6 +275,10 @@ TABLE = [
     Row("stale_context", "/intents/0/context_seq",
         "lab.things/lamp changed after context_seq 1; refresh the view and propose again",
         changed_by_bob, details={"context_seq": 1}),
+    Row("condition_failed", "/intents/0/expect/0",
+        "expected lab.things/lamp/f == 1, found nothing; refresh the view and propose again",
+        lambda: decide(add("a", expect=[EXPECTED])),
+        details={"path": EXPECTED["path"], "found": None}),
     Row("context_too_old", "/intents/0/context_seq",
         "context_seq 1 is older than the tracked changes of lab.things/a (from seq 8); refresh the "
         "view and propose again", graves_forgotten, details={"context_seq": 1}),
@@ -472,7 +479,8 @@ def test_a_change_that_the_agent_may_not_see_makes_nothing_stale():
         ({"req_id": "old", "context_seq": 99}, "req_id_reused"),
         ({"context_seq": 99, "valid_until": 0.5}, "context_from_future"),
         ({"context_seq": 1, "valid_until": 0.5}, "expired"),
-        ({"context_seq": 1}, "stale_context"),
+        ({"context_seq": 1, "expect": [EXPECTED]}, "stale_context"),
+        ({"context_seq": 7, "expect": [EXPECTED]}, "condition_failed"),
         ({"context_seq": 7}, "quota_exceeded"),
     ],
 )

@@ -16,6 +16,7 @@ from placet.actors.policies.subscriptions import ExternalChange, SubscriptionTab
 from placet.kernel.gate.staleness import reads_of
 from placet.kernel.kernel import Kernel
 from placet.schemas.codec import thaw
+from placet.schemas.condition import Condition, holds, value_at
 from placet.schemas.errors import StaleContextError, error_of
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
@@ -42,7 +43,8 @@ class StalenessOptions:
             deleted.
         kinds: Kinds of intents that the computation will propose: it depends on the fields of the
             agent's own entity that they read.
-        intents: Intents that the computation will propose: it depends on the refs that they read.
+        intents: Intents that the computation will propose: it depends on the refs that they read,
+            or of an intent with conditions on their values: it is stale once one does not hold.
         relevant: Decides for each change by another agent, among those selected, whether it counts.
         debounce: Seconds to collect further changes after the first, before the cancellation.
     """
@@ -86,6 +88,17 @@ class StalenessOptions:
             refs.update(_reads_of_intents(list(self.intents), kernel, agent_id))
         return frozenset(refs)
 
+    def conditions(self) -> dict[Ref, list[Condition]]:
+        """Return the conditions of the intents by entity; none of an entity that is a read too."""
+        plain = {_ref(read) for read in self.reads or ()}
+        found: dict[Ref, list[Condition]] = {}
+        for intent in self.intents or ():
+            for condition in intent.get("expect") or ():
+                ref = Ref(*condition["path"][:2])
+                if ref not in plain:
+                    found.setdefault(ref, []).append(condition)
+        return found
+
 
 def _require_collection(name: str, known: Iterable[str]) -> None:
     """Check that a collection, which may be made later, has not almost the name of another one.
@@ -124,8 +137,22 @@ def _reads_of_intents(intents: list[Intent], kernel: Kernel, agent_id: str) -> I
         raise error_of(checked)
     for intent in checked.intents:
         kind = kernel.registry.kinds[intent["kind"]]
-        if kind.when_stale == "reject":
+        if "expect" in intent:
+            yield from (Ref(*condition["path"][:2]) for condition in intent["expect"])
+        elif kind.when_stale == "reject":
             yield from (Ref(*read) for read in reads_of(kind, intent))
+
+
+def _holds_after(change: ExternalChange, condition: Condition) -> bool:
+    """Return whether a condition on an entity that changed is known to hold after the change."""
+    if change.fields is None:  # deleted or hidden by now, or changed again
+        return False
+    steps, op = condition["path"][2:], condition["op"]
+    if not steps:
+        return op == "exists"
+    if steps[0] not in change.fields:  # another field changed
+        return True
+    return holds(value_at(change.fields, steps), op, condition.get("value"))
 
 
 Begin = Callable[[Kernel, View], None]
@@ -164,6 +191,7 @@ class StalenessScope:
         self.options = options
         self.threshold = options.threshold
         self.footprint: frozenset[Ref] | None = None
+        self._conditions: dict[Ref, list[Condition]] = {}
         self.context_seq = 0
         self.foreign_seqs = 0
         self.changed: dict[Ref, ExternalChange] = {}
@@ -220,10 +248,14 @@ class StalenessScope:
     def note(self, change: ExternalChange) -> None:
         """Mark the block stale, because another agent changed something that it depends on.
 
-        A change that `options.relevant` rejects is ignored.
+        A change that `options.relevant` rejects is ignored, and one after which the conditions on
+        its entity hold.
         """
         relevant = self.options.relevant
         if relevant is not None and not relevant(change):
+            return
+        conditions = self._conditions.get(change.ref)
+        if conditions is not None and all(_holds_after(change, each) for each in conditions):
             return
         if change.ref in self.changed or len(self.changed) < self._changes_max:
             self.changed[change.ref] = change
@@ -262,6 +294,7 @@ class StalenessScope:
         """Subscribe from exactly the seq of the view."""
         self.view, self.context_seq = view, view.view_seq
         self.footprint = self.options.footprint(kernel, self.agent_id)
+        self._conditions = self.options.conditions()
         self._subscriptions.add(self)
 
     async def _reason(self) -> StaleContextError:

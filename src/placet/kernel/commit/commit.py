@@ -15,7 +15,7 @@ from placet.kernel.gate import FINAL_STAGES
 from placet.kernel.ledger.token_buckets import Charges
 from placet.kernel.plugin.boundary import PluginError
 from placet.kernel.state.transaction import Transaction
-from placet.schemas.batch import CheckedBatch, part_of
+from placet.schemas.batch import CheckedBatch, encoded_part_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical
 from placet.schemas.effect import Effect, EffectKey
 from placet.schemas.errors import RollbackError
@@ -344,7 +344,7 @@ def _encoded_again(batch: CheckedBatch) -> bytes:
     An upcaster or a rule may have left a value that cannot be encoded: then the submitted bytes.
     """
     try:
-        return canonical(list(map(part_of, batch.intents)))
+        return canonical(list(map(encoded_part_of, batch.intents)))
     except Exception:  # noqa: BLE001  # the rule boundary: the batch is committed already
         return batch.encoded
 

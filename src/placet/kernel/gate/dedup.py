@@ -16,7 +16,13 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 
-_STALE_CODES = frozenset({RefusalCode.STALE_CONTEXT.value, RefusalCode.CONTEXT_TOO_OLD.value})
+_STALE_CODES = frozenset(
+    {
+        RefusalCode.STALE_CONTEXT.value,
+        RefusalCode.CONDITION_FAILED.value,
+        RefusalCode.CONTEXT_TOO_OLD.value,
+    }
+)
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:

@@ -12,6 +12,7 @@ from operator import or_
 from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -20,11 +21,18 @@ from pydantic import (
     TypeAdapter,
     ValidationInfo,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from typing_extensions import TypedDict, is_typeddict
 
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json, to_json
+from placet.schemas.condition import (
+    CONDITIONS_MAX,
+    PATH_STEPS_MAX,
+    PATH_STEPS_MIN,
+    Condition,
+    ConditionOp,
+)
 from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN
 from placet.schemas.intent import SCHEMA_VERSION, Intent
 from placet.schemas.json_value import InvalidJsonValue, ValueBudget, to_json_value
@@ -38,6 +46,30 @@ _Until = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, lt=2**63
 _Seq = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 _Priority = Annotated[int, Field(strict=True, ge=0, le=100)]
 
+_Step = Annotated[str, Field(min_length=1, max_length=ID_CHARS_MAX)]
+
+
+class _Condition(TypedDict):
+    """A condition of an intent, as it is validated."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]  # pydantic's
+
+    path: Annotated[
+        list[_Step], Field(min_length=PATH_STEPS_MIN, max_length=PATH_STEPS_MAX, strict=True)
+    ]
+    op: ConditionOp
+    value: NotRequired[Any]
+
+
+def _whole(condition: Condition) -> Condition:
+    """Return a condition that has a value if its operator needs one, and else none."""
+    op = condition["op"]
+    if ("value" in condition) == (op in {"exists", "absent"}):
+        takes = "takes no value" if "value" in condition else "needs a value"
+        raise PydanticCustomError("condition", f"a condition with op {op!r} {takes}")
+    return condition
+
+
 _FIELDS: Final[dict[str, Any]] = {
     "agent_id": _Id,
     "req_id": _Id,
@@ -46,7 +78,7 @@ _FIELDS: Final[dict[str, Any]] = {
     "schema_version": Literal[SCHEMA_VERSION],
     "valid_until": NotRequired[_Until | None],
 }
-"""The fields of an intent of any kind."""
+"""The fields of an intent of any kind, besides its conditions."""
 
 Validate: TypeAlias = Callable[..., list[Any]]
 """`validate_python` of a compiled validator of lists."""
@@ -87,7 +119,7 @@ def intents_adapter(registry: Registry, limits: Limits) -> TypeAdapter[list[Inte
 
 def _compiled(shapes: tuple[tuple[str, Shape], ...], limits: Limits) -> TypeAdapter[list[Intent]]:
     variants = [
-        _variant(name, _payload(payload, limits), is_open=_has_config(payload))
+        _variant(name, _payload(payload, limits), _conditions(limits), is_open=_has_config(payload))
         for name, payload in shapes
     ]
     shape: Shape = variants[0]
@@ -147,7 +179,16 @@ def _list_of(shape: Shape, extra: Literal["ignore", "forbid"]) -> Validate:
     return adapter.validator.validate_python
 
 
-def _variant(name: str, payload: Shape, *, is_open: bool) -> Shape:
+def _conditions(limits: Limits) -> Shape:
+    """Build the type of the conditions of an intent: plain values, bounded as payloads are."""
+    return Annotated[
+        list[Annotated[_Condition, AfterValidator(_whole)]],
+        Field(min_length=1, max_length=CONDITIONS_MAX, strict=True),
+        BeforeValidator(_bounded(limits)),
+    ]
+
+
+def _variant(name: str, payload: Shape, expect: Shape, *, is_open: bool) -> Shape:
     """Build the TypedDict of the intents of one kind.
 
     A payload type without a configuration inherits that of the intent, so the intent's stays
@@ -157,6 +198,7 @@ def _variant(name: str, payload: Shape, *, is_open: bool) -> Shape:
         "kind": Literal[name],
         "payload": payload,
         **_FIELDS,
+        "expect": NotRequired[expect],
     }
     make: Shape = TypedDict  # by another name: the fields are known at run time only
     variant = make(f"Intent_{name}", fields)
@@ -169,9 +211,8 @@ def _has_config(payload: Shape) -> bool:
     return is_typeddict(payload) and hasattr(payload, "__pydantic_config__")
 
 
-def _payload(payload: Shape, limits: Limits) -> Shape:
-    adapter: TypeAdapter[object] = TypeAdapter(payload)
-    parts = _parts_of(adapter.core_schema)
+def _bounded(limits: Limits) -> Callable[[object, ValidationInfo], Json]:
+    """Return a function that copies a value into plain values, within the limits of a payload."""
 
     def bounded(value: object, info: ValidationInfo) -> Json:
         # The context is the batch's `ValueBudget`; None for a batch read back from a record.
@@ -185,6 +226,13 @@ def _payload(payload: Shape, limits: Limits) -> Shape:
             if budget is not None:
                 budget.is_failed = True
             raise
+
+    return bounded
+
+
+def _payload(payload: Shape, limits: Limits) -> Shape:
+    adapter: TypeAdapter[object] = TypeAdapter(payload)
+    parts, bounded = _parts_of(adapter.core_schema), _bounded(limits)
 
     def as_json(value: object, info: ValidationInfo) -> dict[str, Json]:
         text = to_json(bounded(value, info))

@@ -1,13 +1,15 @@
 """Stage 4: has the world moved under the agent since it looked?
 
-Two checks: the world's threshold on the global seq, if one is set, and the footprint that the
-kind declares. An agent's own changes do not make it stale by footprint, and neither do changes of
-entities that it may not see: its batch then goes to the rules, as if no entity had that name.
+Three checks: the world's threshold on the global seq, if one is set; the conditions of an intent
+that has some (`conditions.py`); and else the footprint that its kind declares. An agent's own
+changes do not make it stale by footprint, and neither do changes of entities that it may not see:
+its batch then goes to the rules, as if no entity had that name.
 """
 
 from collections.abc import Iterable
 
 from placet.kernel.context import GateContext
+from placet.kernel.gate import conditions
 from placet.kernel.gate.changes import describe_change, name_of
 from placet.kernel.gate.intent_refusals import refuse_intent
 from placet.kernel.plugin.boundary import plugin_boundary
@@ -23,7 +25,8 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     """Return a refusal for each intent based on old state, or whose time has passed; else None.
 
     Refused are a `context_seq` that the world has not reached or that is too far behind, a past
-    `valid_until`, and an intent that depends on an entity which changed after its `context_seq`.
+    `valid_until`, a condition that does not hold, and an intent without conditions that depends on
+    an entity which changed after its `context_seq`.
 
     Raises:
         PluginError: A domain's footprint or `may_see` raised.
@@ -37,7 +40,7 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     # batch that was scheduled far ahead, so its footprint alone is checked.
     is_from_future = newest > seq and batch.due_of is None
     is_beyond = threshold is not None and seq - oldest > threshold and batch.due_of is None
-    is_fresh = _is_fresh(batch, context, oldest)
+    is_fresh = batch.conditions is None and _is_fresh(batch, context, oldest)
     if is_fresh and not is_from_future and not is_beyond and batch.valid_until_ns is None:
         return None
     # In order of precedence: only the first refusal of each intent is returned.
@@ -48,6 +51,8 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         refusals += _expired(batch, context.now_ns)
     if is_beyond:
         refusals += _beyond_threshold(batch, seq, threshold or 0)
+    if batch.conditions is not None and not _is_later(batch, context):
+        refusals += conditions.check(batch, context)
     if not is_fresh:
         refusals += _footprints(batch, context)
     if not refusals:
@@ -56,6 +61,11 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     for refusal in refusals:
         first.setdefault(refusal.index, refusal)
     return list(first.values())
+
+
+def _is_later(batch: CheckedBatch, context: GateContext) -> bool:
+    """Return whether a batch is to be scheduled: its conditions are judged when it is due."""
+    return batch.due_of is None and (batch.sim_time_ns or 0) > context.now_ns
 
 
 def _from_future(batch: CheckedBatch, seq: int) -> list[Refusal]:
@@ -142,7 +152,7 @@ def _footprints(batch: CheckedBatch, context: GateContext) -> list[Refusal]:
     with plugin_boundary() as boundary:  # `reads` and `may_see` are the domain's code
         for index, intent in enumerate(batch.intents):
             kind = kinds[intent["kind"]]
-            if kind.when_stale == "revalidate":
+            if kind.when_stale == "revalidate" or "expect" in intent:
                 continue
             boundary.where, boundary.index = f"footprint of {kind.name}", index
             context_seq, agent_id = batch.contexts[index], intent["agent_id"]

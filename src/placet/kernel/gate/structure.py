@@ -23,7 +23,7 @@ from placet.kernel.gate.shape import intents_adapter
 from placet.kernel.gate.structure_errors import Diagnosis, Unsound
 from placet.kernel.plugin.boundary import plugin_boundary
 from placet.kernel.plugin.registry import Registry
-from placet.schemas.batch import CheckedBatch, Part, part_of
+from placet.schemas.batch import CheckedBatch, Part, conditions_of, encoded_part_of, part_of
 from placet.schemas.codec import (
     ENCODE_ERRORS,
     PLAIN_TYPES,
@@ -205,6 +205,7 @@ class Structure:
         batch.encoded = _ONE + content
         batch.contexts = [intent["context_seq"]]
         batch.notices = batch.due_of = batch.valid_until_ns = batch.order = None
+        batch.conditions = None
         batch.sim_time_ns = batch.valid_for_ns = None
         batch.dry_run = batch.shows_changes = False
         batch.priority = priority
@@ -270,10 +271,12 @@ class Structure:
         batch.encoded = encoded
         batch.contexts = contexts
         batch.notices = notices
-        batch.due_of = batch.valid_until_ns = None
-        if fields != count * REQUIRED_FIELDS:  # an intent has the optional field
-            batch.valid_until_ns = [_until_ns(intent) for intent in intents]
-            set_valid_until(intents, batch.valid_until_ns)
+        batch.due_of = batch.valid_until_ns = batch.conditions = None
+        if fields != count * REQUIRED_FIELDS:  # an intent has an optional field
+            batch.conditions = conditions_of(intents)
+            if any("valid_until" in intent for intent in intents):
+                batch.valid_until_ns = [_until_ns(intent) for intent in intents]
+                set_valid_until(intents, batch.valid_until_ns)
         if options:
             _read_options(batch, options)
         else:
@@ -312,11 +315,14 @@ def upcast(batch: CheckedBatch, versions: Mapping[str, str], registry: Registry)
 
 
 def _encode(intents: list[Intent]) -> _Encoded:
+    fields = _fields(intents)
     if len(intents) == 1:
         part = part_of(intents[0])
-        return [part], [canonical(part)], _fields(intents)
+        return [part], [canonical(encoded_part_of(intents[0]))], fields
     parts = list(map(part_of, intents))
-    return parts, list(map(canonical, parts)), _fields(intents)
+    if fields == len(intents) * REQUIRED_FIELDS:  # no intent has conditions
+        return parts, list(map(canonical, parts)), fields
+    return parts, list(map(canonical, map(encoded_part_of, intents))), fields
 
 
 def _fields(intents: Sequence[Json]) -> int:

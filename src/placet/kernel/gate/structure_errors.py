@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from placet.kernel.gate.intent_refusals import refuse_batch
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, to_json
+from placet.schemas.condition import Condition
 from placet.schemas.identity import ID_CHARS_MAX
 from placet.schemas.intent import REQUIRED_FIELDS, SCHEMA_MAJOR, SCHEMA_VERSION, Intent
 from placet.schemas.json_value import (
@@ -38,6 +39,7 @@ _SEMVER: Final = re.compile(
 )
 _FIELDS: Final = tuple(Intent.__annotations__)
 _REQUIRED: Final = _FIELDS[:REQUIRED_FIELDS]
+_FIELDS_OF_CONDITION: Final = tuple(Condition.__annotations__)
 _MISSING_TYPES: Final = frozenset({"missing", "union_tag_not_found"})
 _KINDS_LISTED_MAX: Final = 12
 _ALL_VALUES: Final = 2
@@ -311,7 +313,8 @@ class Diagnosis:
             message = f"payload of {kind}{at[len('/payload') :]}: {message_for(detail)}"
             return refusal(RefusalCode.PAYLOAD_INVALID, index, intent, message, at)
         if detail["type"] == "extra_forbidden":
-            return self._field_unknown(index, intent, str(path[0]))
+            known = _FIELDS if len(path) == 1 else _FIELDS_OF_CONDITION
+            return self._field_unknown(index, intent, path, known)
         if not path:
             message = f"an intent must be an object, got {format_value(intent)}"
             return refusal(RefusalCode.FIELD_INVALID, index, intent, message)
@@ -335,11 +338,15 @@ class Diagnosis:
         listed = ", ".join(names[:_KINDS_LISTED_MAX])
         return f"the kinds are {listed}{f' and {more} more' if more > 0 else ''}"
 
-    def _field_unknown(self, index: int, intent: Json, name: str) -> Refusal:
-        names = nearest(name, _FIELDS, self._limits.suggestions_max)
-        hint = f"did you mean {names[0]!r}?" if names else f"an intent has {', '.join(_FIELDS)}"
-        message = f"field {format_value(name)} is unknown; {hint}"
-        unknown = refusal(RefusalCode.FIELD_UNKNOWN, index, intent, message, pointer([name]))
+    def _field_unknown(
+        self, index: int, intent: Json, path: Sequence[str | int], known: Sequence[str]
+    ) -> Refusal:
+        name, what = str(path[-1]), "an intent" if len(path) == 1 else "a condition"
+        names = nearest(name, known, self._limits.suggestions_max)
+        hint = f"did you mean {names[0]!r}?" if names else f"{what} has {', '.join(known)}"
+        of = "" if len(path) == 1 else f" of {what}"
+        message = f"field {format_value(name)}{of} is unknown; {hint}"
+        unknown = refusal(RefusalCode.FIELD_UNKNOWN, index, intent, message, pointer(path))
         return replace(unknown, suggestions=names)
 
     def unencodable(self, intents: Sequence[Intent]) -> list[Refusal]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from placet.kernel.gate import GATE
+from placet.kernel.gate.conditions import found_by, text_of
 from placet.kernel.gate.staleness import reads_of
 from placet.kernel.ledger.dedup_window import PLAIN, DedupEntry
 from placet.kernel.ledger.stored_verdict import unpack
@@ -18,10 +19,12 @@ from placet.kernel.log.verify import Verifier
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, thaw
+from placet.schemas.condition import ABSENT, holds
 from placet.schemas.config import AGENT_WORK, WORLD_WORK
 from placet.schemas.identity import OPERATOR, Ref
 from placet.schemas.intent import Intent
+from placet.schemas.json_value import format_value
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import Admitted, AdmittedWithWork, Scheduled
 from placet.schemas.refusal import Stage
@@ -184,6 +187,9 @@ def _compare_staleness(
         if registry is None or intent["kind"] not in registry.kinds:
             yield {**compared, "reads": None}
             continue
+        if "expect" in intent:
+            yield {**compared, "reads": [], "conditions": _conditions(past.state, registry, intent)}
+            continue
         compared["revalidates"] = registry.kinds[intent["kind"]].when_stale == "revalidate"
         yield {**compared, "reads": _reads(past.state, registry, intent, context_seq)}
 
@@ -225,6 +231,26 @@ def _reads(
     return reads
 
 
+def _conditions(state: State, registry: Registry, intent: Intent) -> list[dict[str, Json]] | None:
+    """Return each condition of an intent, with the value that its agent saw at that moment."""
+    described: list[dict[str, Json]] = []
+    try:
+        for condition in intent["expect"]:
+            found = found_by(condition, intent["agent_id"], registry, state)
+            described.append(
+                {
+                    **condition,
+                    "text": text_of(condition),
+                    "found": None if found is ABSENT else thaw(found),
+                    "is_absent": found is ABSENT,
+                    "holds": holds(found, condition["op"], condition.get("value")),
+                }
+            )
+    except Exception:  # noqa: BLE001  # the rule boundary: the refusal has the error
+        return None
+    return described
+
+
 def _describe_staleness(compared: Compared) -> Iterator[str]:
     threshold = compared["threshold"]
     behind = compared["seq"] - compared["context_seq"]
@@ -239,6 +265,10 @@ def _describe_staleness(compared: Compared) -> Iterator[str]:
     if reads is None:
         yield "  its reads are not known without its domain"
         return
+    for condition in compared.get("conditions") or ():
+        found = "nothing" if condition["is_absent"] else format_value(condition["found"])
+        mark = "" if condition["holds"] else "  <- does not hold"
+        yield f"  expects {condition['text']}: found {found}{mark}"
     if compared.get("revalidates") and reads:
         yield "  staleness is left to the rule of its kind"
     for read in reads:

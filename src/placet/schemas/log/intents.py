@@ -10,25 +10,56 @@ from typing import Final, TypeAlias
 import msgspec
 
 from placet.schemas.codec import Json
+from placet.schemas.condition import Condition
 from placet.schemas.intent import SCHEMA_VERSION, Intent
 from placet.schemas.limits import SECOND_NS
 
 Proposed: TypeAlias = tuple[str, str, str, dict[str, Json], int]
 """agent_id, req_id, kind, payload, priority."""
 
+Conditions: TypeAlias = list[list[Condition] | None]
+"""The conditions of each intent, or None where it has none."""
+
+
+class _Encoded(msgspec.Struct, array_like=True, frozen=True):
+    """An encoded intent, with its conditions if it has any."""
+
+    agent_id: str
+    req_id: str
+    kind: str
+    payload: dict[str, Json]
+    priority: int
+    expect: list[Condition] | None = None
+
+
 _DECODER: Final = msgspec.msgpack.Decoder(list[Proposed])
+_DECODER_OF_CONDITIONS: Final = msgspec.msgpack.Decoder(list[_Encoded])
 
 
 def decode_intents(encoded: bytes) -> list[Proposed]:
-    """Decode the intents of a record.
+    """Decode the intents of a record, without their conditions.
+
+    Raises:
+        ValueError: The bytes are not a batch.
+    """
+    return _decoded(encoded)[0]
+
+
+def _decoded(encoded: bytes) -> tuple[list[Proposed], Conditions | None]:
+    """Decode the intents of a record, and the conditions if an intent has any.
 
     Raises:
         ValueError: The bytes are not a batch.
     """
     try:
-        return _DECODER.decode(encoded)
+        try:
+            return _DECODER.decode(encoded), None
+        except msgspec.ValidationError:  # an intent with conditions has a sixth field
+            parts = _DECODER_OF_CONDITIONS.decode(encoded)
     except RecursionError as error:
         raise ValueError("it is nested too deeply to be read") from error
+    proposed = [(p.agent_id, p.req_id, p.kind, p.payload, p.priority) for p in parts]
+    return proposed, [part.expect for part in parts]
 
 
 def checked_intents(
@@ -45,6 +76,7 @@ def checked_intents(
     Raises:
         ValueError: The bytes are not a batch, or the number of intents differs from `contexts`.
     """
+    parts, conditions = _decoded(encoded)
     intents: list[Intent] = [
         {
             "kind": kind,
@@ -56,9 +88,12 @@ def checked_intents(
             "schema_version": SCHEMA_VERSION,
         }
         for (agent_id, req_id, kind, payload, priority), context_seq in zip(
-            decode_intents(encoded), contexts, strict=True
+            parts, contexts, strict=True
         )
     ]
+    for intent, own in zip(intents, conditions or (), strict=False):
+        if own is not None:
+            intent["expect"] = own
     if until is not None:
         set_valid_until(intents, until)
     return intents

@@ -229,7 +229,7 @@ async def test_a_fork_reads_and_writes_only_when_allowed(folders, store, tmp_pat
         assert (await done(fork, ann, ANALYZE, path="a")).output["words"] == 2
         over = {"filename": "a", "content": "x", "overwrite": True}
         await ann.refresh_view()
-        assert (await ann.submit([ann.intent(CREATE, **over)])).codes == ("tool_unregistered",)
+        assert (await ann.submit([ann.intent(CREATE, over)])).codes == ("tool_unregistered",)
         handling = executor_files.executors_of(domain)[CREATE]
         assert handling is not None
         await fork.register_executor(

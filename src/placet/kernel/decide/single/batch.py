@@ -1,8 +1,8 @@
 """The single batch, as the decision of a group reads it: a plain batch of one intent.
 
-A plain batch is decided now: it has no time, no options, no warnings and no `valid_until`. A tuple
-is a quarter of the cost of a `CheckedBatch`, which is built from it where an ordinary stage needs
-one.
+A plain batch is decided now: it has no time, no options, no warnings, no `valid_until` and no
+conditions. A tuple is a quarter of the cost of a `CheckedBatch`, which is built from it where an
+ordinary stage needs one.
 """
 
 from typing import Final, TypeAlias
@@ -35,6 +35,7 @@ def single_of(batch: CheckedBatch) -> SingleBatch | None:
         or batch.shows_changes
         or batch.notices is not None
         or batch.valid_until_ns is not None
+        or batch.conditions is not None
     ):
         return None
     agent_id, kind, _ = batch.counts[0]
@@ -53,7 +54,7 @@ def checked_of(single: SingleBatch) -> CheckedBatch:
     batch.fingerprint = fingerprint
     batch.submitter, batch.batch_id = who, f"b{number}"
     batch.contexts = [context_seq]
-    batch.notices = batch.valid_until_ns = batch.due_of = None
+    batch.notices = batch.valid_until_ns = batch.due_of = batch.conditions = None
     batch.sim_time_ns = batch.valid_for_ns = None
     batch.dry_run = batch.shows_changes = False
     batch.index([(agent_id, req_id, kind, None, priority)])
