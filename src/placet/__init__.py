@@ -10,6 +10,7 @@ from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.batch import Batch
+from placet.schemas.config import Leases
 from placet.schemas.errors import (
     AgentError,
     BackpressureError,
@@ -48,6 +49,7 @@ __all__ = [
     "Intent",
     "IntentError",
     "Kind",
+    "Leases",
     "Limits",
     "Log",
     "Orchestrator",

@@ -52,6 +52,18 @@ BOUNDS: Final = (
         "`queue_full`, or the policy of back-pressure",
     ),
     Bound(
+        "tickets of leases",
+        (
+            "kernel/ledger/leases.py:LeaseTable.tickets",
+            "kernel/ledger/leases.py:LeaseTable.free_at",
+            "kernel/ledger/leases.py:LeaseTable._finish",
+        ),
+        "`Leases(tickets_max=)`, 64; `refs_max` entities each, 8, and as many that rest",
+        "{payload_bytes_max} each",
+        "one ticket an agent; one owner's tickets share one part of the time",
+        "`lease_refused`",
+    ),
+    Bound(
         "batches in the wait queue",
         (
             "actors/admission/wait_queue.py:WaitingQueue._by_reply",

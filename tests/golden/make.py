@@ -7,6 +7,7 @@ today's code must fold them to the digests that are written beside them, and dec
 import json
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from placet.domains.world import World
 from placet.kernel import ColumnBatch, Domain, Kernel, KernelConfig
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
+from placet.schemas.config import Leases
 from placet.schemas.effect import Settlement
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import (
@@ -263,12 +265,48 @@ def square(sink: list[bytes]) -> Kernel:
     return again
 
 
+def slow(sink: list[bytes]) -> Kernel:
+    """Conditions, and leases: waited for, started, refused to others, ended by time and release."""
+    config = KernelConfig(world="golden-slow", seed=9, leases=Leases(seconds_max=4, share=0.5))
+    lamps = {name: {"position": [0, 0]} for name in ("lamp", "well")}
+    kernel = Kernel(World(objects=lamps), config, sink=sink.append)
+    for who in ("ann", "bob", "cyd"):
+        kernel.register_agent(who, position=[0, 0])
+    number = count()
+
+    def act(who: str, kind: str, now: float, **fields: Any) -> None:
+        payload = fields.pop("payload", {"target_id": "lamp", "interaction_type": "use"})
+        request = intent(who, next(number), kind, payload, context_seq=kernel.seq, **fields)
+        kernel.decide([request], now)
+
+    uses, unused = ["world.objects", "lamp", "uses"], {"op": "absent"}
+    act("ann", "Interact", 1.0, expect=[{"path": uses, **unused}])
+    act("bob", "Interact", 1.0, expect=[{"path": uses, **unused}])
+    act("bob", "Interact", 1.5, expect=[{"path": uses, "op": "<=", "value": 1}])
+    later = intent("cyd", 50, "Speak", {"text": "later"}, expect=[{"path": uses, "op": "exists"}])
+    kernel.decide({"intents": [later], "sim_time": 3}, 2.0)
+    lease = {"refs": [["world.objects", "lamp"]], "seconds": 2}
+    act("ann", "placet.lease", 2.0, payload=lease)
+    act("bob", "placet.lease", 2.5, payload={**lease, "seconds": 1})
+    act("cyd", "placet.lease", 2.6, payload={**lease, "begin": False})
+    act("bob", "Interact", 2.7)
+    act("ann", "Interact", 2.8)
+    kernel.step(0.7)
+    act("ann", "placet.release", 3.5, payload={})
+    act("bob", "placet.lease", 5.1, payload=lease)
+    act("cyd", "placet.lease", 5.2, payload={**lease, "seconds": 9})
+    kernel.change_agent("bob", "suspended")
+    act("ann", "placet.lease", 6.0, payload={**lease, "refs": [["world.objects", "well"]]})
+    return kernel
+
+
 WORLDS: dict[str, Callable[[list[bytes]], Kernel]] = {
     "town": town,
     "post": post,
     "errands": errands,
     "fork": fork,
     "square": square,
+    "slow": slow,
 }
 
 

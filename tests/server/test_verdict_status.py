@@ -57,6 +57,9 @@ EXPECTED = {
     "conflict": 409,
     "invariant_violated": 422,
     "rule_error": 500,
+    "leased": 409,
+    "lease_unknown": 404,
+    "lease_refused": 409,
     "tool_unregistered": 422,
 }
 

@@ -483,7 +483,8 @@ def registry_of(domains: Sequence[Domain] | Maker, then: Rules) -> Registry:
         StoreError: The domains are not those of the log.
         PlacetError: The domains cannot be created from the log.
     """
-    registry = Registry(domains(then) if callable(domains) else domains)
+    given = domains(then) if callable(domains) else domains
+    registry = Registry(given, has_leases=True)
     why_not = incompatibility(then, registry)
     if why_not:
         raise StoreError(f"the given domains cannot re-execute the log: {why_not}")

@@ -13,7 +13,7 @@ from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.divergence import DecisionMismatch
 from placet.kernel.log.replay import Divergence, Replayer
 from placet.schemas.codec import Json
-from placet.schemas.config import KernelConfig, Quota
+from placet.schemas.config import KernelConfig, Leases, Quota
 from placet.schemas.errors import LogFormatError, StoreError
 from placet.schemas.limits import Limits
 from placet.schemas.log.cut import count_to_seq, first_batches
@@ -238,6 +238,7 @@ def config_from(past: Replayer) -> KernelConfig | None:
 
 def _config(header: Header, configured: Configured) -> KernelConfig:
     quota, permissions = configured.world_quota, configured.default_permissions
+    leases = configured.lease_settings
     return KernelConfig(
         world=header.world,
         seed=header.seed,
@@ -245,6 +246,7 @@ def _config(header: Header, configured: Configured) -> KernelConfig:
         quotas={kind: Quota(*pair).spec() for kind, pair in configured.quotas.items()},
         world_quota=None if quota is None else Quota(*quota).spec(),
         default_permissions=None if permissions is None else frozenset(permissions),
+        leases=None if leases is None else Leases.of(leases),
         limits=Limits.of_record(configured.limits),
     )
 

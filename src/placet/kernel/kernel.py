@@ -137,7 +137,7 @@ class Kernel:
         self.config = config = KernelConfig() if config is None else config
         require_a(config, KernelConfig, "config")
         domains = list(domain) if isinstance(domain, Sequence) else [domain]
-        self.registry = Registry(domains)
+        self.registry = Registry(domains, has_leases=config.leases is not None)
         if self.registry.tables:
             require_numpy(f"the world {config.world!r}")
         from placet.kernel.decide.single.structure import SingleStructure  # noqa: PLC0415

@@ -8,7 +8,7 @@ from placet.actors.admission.queue import Backpressure
 from placet.actors.admission.time_scaled_queue import FACTOR_MIN, WAIT_MS, Dilation
 from placet.runtime.telemetry.logging import LOG_FORMATS, LOG_LEVELS
 from placet.schemas.codec import Json
-from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
+from placet.schemas.config import KernelConfig, Leases, QuotaSpec, permitted_kinds
 from placet.schemas.keywords import explain_keywords, require_a
 from placet.schemas.limits import Limits
 from placet.stores.snapshots.writer import EVERY_SEQS, KEPT_MIN
@@ -69,6 +69,8 @@ class OrchestratorConfig:
             by it that the end of a log was cut off, so keep it on another disk.
         origin: Description of how the world was started, for programs that start it again: plain
             JSON, kept in the first record of its log.
+        leases: Turns on leases, by which a slow agent changes entities alone for a while; None is
+            none. They need the clock `realtime`: on the others time waits for agents that think.
         limits: All other limits.
         metrics_port: Port of the Prometheus metrics, on loopback; 0 is any free port, None is off.
         log_format: `console`, `json`, or `host` for the host program's structlog.
@@ -100,6 +102,7 @@ class OrchestratorConfig:
     compact_log: bool = False
     anchors: str | None = None
     origin: Mapping[str, Json] = field(default_factory=dict)
+    leases: Leases | None = None
     limits: Limits = field(default_factory=Limits)
     metrics_port: int | None = None
     log_format: str = "console"
@@ -124,6 +127,11 @@ class OrchestratorConfig:
                 f"clock='realtime', got {self.clock!r}"
             )
         self.dilation()
+        if self.leases is not None and self.clock != "realtime":
+            raise ValueError(
+                f"leases need clock='realtime', got {self.clock!r}: on that clock time waits for "
+                "agents that think, so none of them is too slow"
+            )
         self._check_moments()
         self._check_snapshots()
         if self.standby + self.take_over + self.read_only > 1:
@@ -185,5 +193,6 @@ class OrchestratorConfig:
             quotas=self.quotas,
             world_quota=self.world_quota,
             default_permissions=permitted_kinds(self.default_permissions),
+            leases=self.leases,
             limits=limits,
         )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from placet.actors.ports import EventLog
 from placet.history.position import divided_tick
-from placet.kernel.plugin.domain import Domain
-from placet.kernel.plugin.registry import declared_collections, require_attributes
+from placet.kernel.plugin.domain import Domain, require_attributes
+from placet.kernel.plugin.registry import declared_collections
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.opening import domain_of, require_kinds_of

@@ -21,8 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
 from placet.kernel.kernel import Kernel
-from placet.kernel.plugin.domain import Domain
-from placet.kernel.plugin.registry import require_attributes
+from placet.kernel.plugin.domain import Domain, require_attributes
 from placet.kernel.state.tree import WorldState
 from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.differences import differences_of_run, differences_of_scenario

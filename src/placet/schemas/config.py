@@ -113,6 +113,90 @@ class Quota(NamedTuple):
         return cls(ceil(interval_ns), burst)
 
 
+class LeaseSettings(NamedTuple):
+    """The settings of leases in whole numbers, as the log has them.
+
+    Attributes:
+        length_ns_max: Longest lease, nanoseconds.
+        share_ppm: Largest share of the time for which an entity is leased, in millionths.
+        refs_max: Entities of one lease.
+        tickets_max: Tickets of all agents together.
+        start_ns_max: Time within which a called agent must start, nanoseconds.
+    """
+
+    length_ns_max: int
+    share_ppm: int
+    refs_max: int
+    tickets_max: int
+    start_ns_max: int
+
+
+@explain_keywords
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leases:
+    """Turns on leases: an agent may change some entities alone for a while.
+
+    A slow agent that leases an entity decides on it as it saw it; the others wait.
+
+    Attributes:
+        seconds_max: Longest lease, simulated seconds.
+        share: Largest share of the time for which an entity is leased, from 0.01 to 1: after a
+            lease of d seconds it is free of leases for d * (1 - share) / share.
+        refs_max: Entities of one lease, 1 to 64.
+        tickets_max: Leases that run or wait, of all agents together, 1 to 1 000.
+        begin_within: Simulated seconds within which an agent whose turn it is must start its lease.
+
+    Raises:
+        ValueError: A value is not in its range.
+    """
+
+    seconds_max: float = 10.0
+    share: float = 0.5
+    refs_max: int = 8
+    tickets_max: int = 64
+    begin_within: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, low, high in _LEASE_RANGES:
+            value: object = getattr(self, name)
+            whole = name.endswith("s_max") and name != "seconds_max"
+            if type(value) not in ({int} if whole else {int, float}) or not low <= value <= high:  # type: ignore[operator]  # a number
+                kind = "an int" if whole else "a number"
+                raise ValueError(
+                    f"{name} of leases must be {kind} from {low:g} to {high:g}, got {value!r}"
+                )
+
+    def settings(self) -> LeaseSettings:
+        """Return these settings in whole numbers."""
+        return LeaseSettings(
+            round(self.seconds_max * SECOND_NS),
+            round(self.share * 1_000_000),
+            self.refs_max,
+            self.tickets_max,
+            round(self.begin_within * SECOND_NS),
+        )
+
+    @classmethod
+    def of(cls, settings: LeaseSettings) -> "Leases":
+        """Return the leases with these settings."""
+        return cls(
+            seconds_max=settings.length_ns_max / SECOND_NS,
+            share=settings.share_ppm / 1_000_000,
+            refs_max=settings.refs_max,
+            tickets_max=settings.tickets_max,
+            begin_within=settings.start_ns_max / SECOND_NS,
+        )
+
+
+_LEASE_RANGES: Final = (
+    ("seconds_max", 0.001, 86_400.0),
+    ("share", 0.01, 1.0),
+    ("refs_max", 1, 64),
+    ("tickets_max", 1, 1_000),
+    ("begin_within", 0.001, 3_600.0),
+)
+
+
 @explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelConfig:
@@ -128,6 +212,7 @@ class KernelConfig:
         world_quota: Quota of all agents and kinds together; None is no limit.
         default_permissions: Kinds permitted to an agent registered without permissions; None is
             all.
+        leases: Bounds of leases; None: the world has none.
         limits: Bounds of the world.
         on_rule_error: `refuse`: a batch for which a domain's code raises is refused as
             `rule_error`. `raise`: the exception leaves the kernel's method, for development: the
@@ -141,6 +226,7 @@ class KernelConfig:
     quotas: Mapping[str, Mapping[str, float] | QuotaSpec] = field(default_factory=dict)
     world_quota: Mapping[str, float] | QuotaSpec | None = None
     default_permissions: frozenset[str] | None = None
+    leases: Leases | None = None
     limits: Limits = field(default_factory=Limits)
     on_rule_error: OnRuleError = "refuse"
 
@@ -166,6 +252,8 @@ class KernelConfig:
                 f"got {quotas!r}"
             )
         require_a(self.limits, Limits, "limits")
+        if self.leases is not None:
+            require_a(self.leases, Leases, "leases")
         for spec in quotas.values():
             Quota.of(spec)
         if self.world_quota is not None:

@@ -78,6 +78,9 @@ class RefusalCode(StrEnum):
     CONFLICT = "conflict"
     INVARIANT_VIOLATED = "invariant_violated"
     RULE_ERROR = "rule_error"
+    LEASED = "leased"
+    LEASE_UNKNOWN = "lease_unknown"
+    LEASE_REFUSED = "lease_refused"
     TOOL_UNREGISTERED = "tool_unregistered"
 
 

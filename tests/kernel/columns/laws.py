@@ -17,6 +17,7 @@ from placet.kernel import ColumnBatch, Kernel, KernelConfig, RecordList
 from placet.kernel.arrays import row_codes
 from placet.kernel.log.replay import folded
 from placet.kernel.log.verify import Verifier
+from placet.schemas.config import Leases
 from placet.schemas.log.record import decode_record
 from tests.kernel.columns.lab import KINDS, OWN_ROW_KINDS, lab, lab_kernel, payload_of, stamps
 
@@ -28,7 +29,7 @@ CODES = {
     getattr(row_codes, name): name.lower()
     for name in (
         *("PAYLOAD", "SUSPENDED", "FUTURE", "TOO_FAR", "STALE", "CONFLICT", "BOUNDS"),
-        *("RULE_ERROR", "OWNER", "DENIED", "REUSED", "TOO_OLD", "WORLD_QUOTA"),
+        *("RULE_ERROR", "OWNER", "DENIED", "REUSED", "TOO_OLD", "WORLD_QUOTA", "LEASED"),
     )
 }
 REFUSALS = {
@@ -56,8 +57,11 @@ class Pair:
         own = {"Give": QUOTA, "Swap": QUOTA} if several or self.quota == "own" else {}
         if self.quota == "own_all":
             own["*"] = {"rate": 1.5, "burst": 2}
+        self.lease_rng = np.random.default_rng([seed, 1])  # the other draws are as without leases
+        self.has_leases = has_gate and self.lease_rng.random() < 0.4
         config = KernelConfig(
             seed=seed,
+            leases=Leases(share=1.0) if self.has_leases else None,
             quotas=quotas,
             world_quota={"rate": float(n), "burst": 3 * n} if self.quota == "world" else None,
             staleness_threshold=int(rng.integers(1, 9))
@@ -96,6 +100,22 @@ class Pair:
             change = "suspended" if self.rng.random() < 0.7 else "resumed"
             for kernel in self.kernels:
                 kernel.change_agent(f"birds:{number}", change)
+
+    def lease(self, req: str) -> None:
+        """Lease rows in both worlds for an agent, a member or another, now and then."""
+        rng = self.lease_rng
+        if not self.has_leases or rng.random() < 0.5:
+            return
+        who = "painter" if rng.random() < 0.5 else f"birds:{int(rng.integers(self.n))}"
+        rows = rng.integers(self.n, size=2).tolist()
+        refs = [["lab.agents", f"birds:{rows[0]}"], ["lab.cells", f"cells:{rows[1]}"]]
+        intent = {
+            "kind": "placet.lease", "payload": {"refs": refs, "seconds": 1.5}, "agent_id": who,
+            "req_id": req, "context_seq": self.kernels[0].seq, "priority": 10,
+            "schema_version": "1.0.0",
+        }  # fmt: skip
+        one, two = (code(kernel.decide([intent])) for kernel in self.kernels)
+        assert one == two
 
     def resume(self, place: int) -> None:
         """Continue a world from its log."""
@@ -236,6 +256,7 @@ def run_law_a(seed: int, seen: Counter[str], *, size: int = 10, ticks: int = 10)
             x, y = (list(map(code, kernel.decide_group(batch))) for kernel in pair.kernels)
             assert x == y, seed
         pair.suspend()
+        pair.lease(f"l:{tick}")
         dt = float(rng.integers(0, 2))
         batches = [ColumnBatch(population="birds", **call) for call in calls]
         answers: Any = zip(*(kernel.step(dt, batches) for kernel in pair.kernels), strict=True)

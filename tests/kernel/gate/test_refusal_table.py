@@ -11,6 +11,7 @@ import pytest
 
 from placet.kernel import Kernel
 from placet.kernel.gate import STAGES
+from placet.schemas.config import Leases
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.refusal import STAGE_OF, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
@@ -56,6 +57,20 @@ def suspended() -> Verdict:
     kernel = kernel_of()
     kernel.change_agent("alice", "suspended")
     return kernel.decide(add("r"))
+
+
+PUT_LAMP = intent("Put", {"thing": "lamp", "field": "lit", "value": True})
+
+
+def lease(who: str, thing: str, seconds: float = 2.0) -> dict[str, Any]:
+    payload = {"refs": [["lab.things", thing]], "seconds": seconds}
+    return intent("placet.lease", payload, f"{who} leases {thing}", agent_id=who)
+
+
+def of_lamp(then: Any) -> Verdict:
+    """Decide a batch while bob has leased the lamp."""
+    made = intent("Put", {"thing": "lamp", "field": "f", "value": 1}, agent_id="bob")
+    return after(made, lease("bob", "lamp"), then=then, leases=Leases())
 
 
 EXPECTED = {"path": ["lab.things", "lamp", "f"], "op": "==", "value": 1}
@@ -363,6 +378,15 @@ TABLE = [
         "the rule of Fail raised ZeroDivisionError; the batch changed nothing and the world goes "
         "on; report it to the domain's author", lambda: decide(intent("Fail", {"how": "raise"})),
         details={"error": "ZeroDivisionError"}),
+    Row("leased", "",
+        "lab.things/lamp is leased by 'bob' for at most 2 s more; send the batch again then, or "
+        "lease it first", lambda: of_lamp(PUT_LAMP), retry_after=2.0, intent=None,
+        details={"agent_id": "alice", "entity": "lab.things/lamp", "holder": "bob"}),
+    Row("lease_unknown", "/intents/0/payload/refs",
+        "there is no entity lab.things/ghost; lease entities of the agent's view",
+        lambda: of_lamp(lease("alice", "ghost"))),
+    Row("lease_refused", "/intents/0/payload/seconds", "a lease is at most 10 s long",
+        lambda: of_lamp(lease("alice", "lamp", 11.0))),
     Row("tool_unregistered", "/intents/0",
         "Mail needs an executor for 'mail' effects and none is registered; register one before "
         "proposing it", no_executor, details={"effect": "mail"}),

@@ -33,6 +33,7 @@ from placet.cli.terminal import (
     shorten,
 )
 from placet.history.selection import Selection, require_named, selected_of, selected_records
+from placet.schemas.config import Leases
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log import record as log_record
@@ -221,7 +222,7 @@ def _summary(record: Record) -> str:  # noqa: C901, PLR0912  # a branch a type
             domains = ", ".join(f"{name} {version}" for name, version in record.domains)
             return f"from here on by domains {domains} ({record.fingerprint[:8]})"
         case log_record.Configured():
-            return f"quotas {quotas_text(record.quotas, record.world_quota)}"
+            return f"quotas {quotas_text(record.quotas, record.world_quota)}{_leases(record)}"
         case log_record.Registered():
             return f"{record.agent_id} {rounded_json(record.attributes)}"
         case log_record.AgentChanged():
@@ -280,6 +281,14 @@ def _agents(record: Record) -> str:
     """Return what rules did to agents, as the end of a line; empty for nothing."""
     names = [f"{'-' if one.is_removed else '+'}{one.agent_id}" for one in agents_of(record)]
     return f"; agents {' '.join(names)}" if names else ""
+
+
+def _leases(record: log_record.Configured) -> str:
+    settings = record.lease_settings
+    if settings is None:
+        return ""
+    leases = Leases.of(settings)
+    return f"; leases of at most {leases.seconds_max:g} s, share {leases.share:g}"
 
 
 def _agent_change(record: log_record.AgentChanged) -> str:

@@ -8,7 +8,7 @@ from placet.schemas.refusal import RefusalCode, Stage
 
 OK: Final = 0
 PAYLOAD, SUSPENDED, FUTURE, TOO_FAR, STALE, QUOTA, CONFLICT, BOUNDS, RULE_ERROR = range(1, 10)
-OWNER, DENIED, REUSED, TOO_OLD, WORLD_QUOTA = range(10, 15)
+OWNER, DENIED, REUSED, TOO_OLD, WORLD_QUOTA, LEASED = range(10, 16)
 RULE: Final = 16
 """The first code of a refusal by the rule; the reasons of a record number them."""
 
@@ -50,6 +50,12 @@ ROW_CODES: Final = {
     WORLD_QUOTA: RowCode(Stage.QUOTA, _C.QUOTA_EXCEEDED.value, "the world's quota is used up"),
     CONFLICT: RowCode(
         Stage.DOMAIN, _C.CONFLICT.value, "a claimed row was taken at the same moment"
+    ),
+    LEASED: RowCode(
+        Stage.DOMAIN,
+        _C.LEASED.value,
+        "it would change a row that another agent has leased; send it again later, or lease the "
+        "row first",
     ),
     RULE_ERROR: RowCode(Stage.DOMAIN, _C.RULE_ERROR.value, "the rule raised"),
 }

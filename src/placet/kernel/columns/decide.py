@@ -11,6 +11,7 @@ from placet.kernel.arrays.row_codes import (
     CONFLICT,
     DENIED,
     FUTURE,
+    LEASED,
     OK,
     OUT_OF_BOUNDS,
     OWNER,
@@ -35,6 +36,7 @@ from placet.kernel.columns.contention import (
     slots_of,
 )
 from placet.kernel.columns.form import CheckedColumns
+from placet.kernel.columns.leased import is_leased, leased_rows
 from placet.kernel.columns.turns import Turns
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.members import Members
@@ -101,6 +103,8 @@ def decide(
     rows = _ruled(
         batch, context, numbers, payload, seed, on_fault, is_whole=batch.is_whole and living is None
     )
+    if leased := leased_rows(batch, context):
+        _refuse(rows.code, is_leased(rows, leased), LEASED)
     lost_to = _contended(batch, context, rows, seed)
     if living is not None:
         codes[living] = rows.code

@@ -17,6 +17,7 @@ from placet.kernel.arrays.row_codes import (
     CONFLICT,
     DENIED,
     FUTURE,
+    LEASED,
     OK,
     OWNER,
     PAYLOAD,
@@ -53,6 +54,7 @@ from placet.kernel.prng import agent_key, mix64, mix_word, random_u64
 from placet.kernel.state.table import TableData
 from placet.kernel.state.tree import State
 from placet.schemas.errors import INTERRUPTS
+from placet.schemas.identity import Ref
 from placet.schemas.limits import SECOND_NS
 
 if TYPE_CHECKING:
@@ -74,6 +76,8 @@ def decide(
     turn = _Turn(context.state)
     for row in order:
         if row in seen:
+            if not seen[row].code[0] and _is_leased(context, names[row], seen[row]):
+                seen[row].code[:] = LEASED
             codes[row] = int(seen[row].code[0]) or turn.pass_row(row, seen[row])
     winners = [
         int(batch.numbers[turn.lost_to[row]]) for row in range(len(names)) if codes[row] == CONFLICT
@@ -219,6 +223,20 @@ def _ruled(
 def _table_of(batch: CheckedColumns, state: State) -> TableData:
     assert batch.kind.table is not None, "a kind with a rule of rows names its table"
     return state.tables[batch.kind.table]
+
+
+def _is_leased(context: "GateContext", name: str, rows: Rows) -> bool:
+    """Return whether a row would change a row that another agent has leased."""
+    leases, tables = context.ledger.leases, context.state.tables
+    if leases is None:
+        return False
+    held = leases.at(context.now_ns).held
+    for call in rows.calls:
+        target = int(rows.numbers[0] if call.at is None else call.at[0])
+        ticket = held.get(Ref(call.table, f"{tables[call.table].stem}:{target}"))
+        if ticket is not None and ticket.agent_id != name:
+            return True
+    return False
 
 
 class _Turn:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from placet.kernel.arrays.extra import require_numpy
 from placet.kernel.ledger import dedup_window, stored_verdict
 from placet.kernel.ledger.agent import Agent
+from placet.kernel.ledger.leases import has_lease_kinds
 from placet.kernel.ledger.ledger import GateSettings, Ledger, Mark, Pending
 from placet.kernel.ledger.ordinals import PENDING_MAX
 from placet.kernel.ledger.stored_verdict import StoredRefusal
@@ -82,7 +83,7 @@ def apply_record(  # noqa: C901, PLR0912  # a branch for each type
         case ForkAdopted():
             _apply_fork_adopted(ledger, record)
         case TickWithAgents():
-            _apply_agents(ledger, record.agents)
+            _apply_agents(ledger, record.agents, record.now_ns)
         case TableMade():
             _apply_table_made(ledger, record)
         case _:
@@ -130,6 +131,7 @@ def apply_configured(ledger: Ledger, record: Configured) -> None:
         None if record.world_quota is None else Quota(*record.world_quota),
         _frozen(record.default_permissions),
         Limits.of_record(record.limits),
+        record.lease_settings,
     )
     ledger.set_policy(settings)
 
@@ -146,6 +148,8 @@ def _apply_registered(ledger: Ledger, record: Registered) -> None:
 def _apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
     """Apply the record of a change of an agent: removal, suspension, resumption, permissions."""
     agent = ledger.agents[record.agent_id]
+    if record.what in {"removed", "suspended"}:
+        ledger.drop_ticket(record.agent_id, record.now_ns)
     if record.what == "removed":
         ledger.remove_agent(record.agent_id)
     elif record.what == "permissions":
@@ -154,10 +158,11 @@ def _apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
         ledger.change_agent(agent, "is_suspended", record.what == "suspended")
 
 
-def _apply_agents(ledger: Ledger, agents: Sequence[AgentChange]) -> None:
+def _apply_agents(ledger: Ledger, agents: Sequence[AgentChange], now_ns: int) -> None:
     """Register and remove the agents that rules registered and removed, in order."""
     for change in agents:
         if change.is_removed:
+            ledger.drop_ticket(change.agent_id, now_ns)
             ledger.remove_agent(change.agent_id)
         else:
             agent = ledger.add_agent(change.agent_id, change.agent_id)
@@ -179,6 +184,7 @@ def _apply_fork_adopted(ledger: Ledger, record: ForkAdopted) -> None:
         for number, scheduled in list(ledger.scheduled.items()):
             if any(item[0] == agent_id for item in from_canonical(scheduled.encoded)):
                 ledger.pop_scheduled(number)
+        ledger.drop_ticket(agent_id, record.now_ns)
         agent = ledger.agents[agent_id]
         if agent.is_member:
             ledger.change_agent(agent, "is_suspended", True)
@@ -230,9 +236,11 @@ def apply_admitted(
             is_emitted = type(payload) is FrozenDict  # else it was read back
             frozen = payload if is_emitted else freeze(payload)
             ledger.add_effect(seq, k, Pending(kind, frozen, agent_id))
+    if ledger.leases is not None and has_lease_kinds(batch.counts):
+        ledger.apply_leases(batch.intents, record.now_ns)
     # By `type`: `isinstance` of a struct that is another one takes ten times as long.
     if type(record) is AdmittedWithAgents:  # last: a removed agent may be of the batch
-        _apply_agents(ledger, record.agents)
+        _apply_agents(ledger, record.agents, record.now_ns)
 
 
 def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:

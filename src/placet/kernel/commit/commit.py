@@ -34,10 +34,13 @@ from placet.schemas.log.record import (
     encode_record,
     record_hash,
 )
-from placet.schemas.refusal import Notice, Refusal
+from placet.schemas.refusal import Notice, Refusal, RefusalCode
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
 RecordSink: TypeAlias = Callable[[bytes], None]
+
+_LEASED: Final = RefusalCode.LEASED.value
+"""Its refusal is not final, although the domain stage returns it."""
 
 RECORDING: Final = "recording of what the rules did"
 """Where a value of a rule was found to have no encoding."""
@@ -224,7 +227,8 @@ class DecisionRecorder:
         """
         ledger = self.context.ledger
         refusals = sorted(refusals, key=_index_of)[: ledger.policy.limits.refusals_listed_max]
-        is_final = refusals[0].stage in FINAL_STAGES or batch.due_of is not None
+        is_final = refusals[0].stage in FINAL_STAGES and refusals[0].code != _LEASED
+        is_final = is_final or batch.due_of is not None
         if is_final and not batch.dry_run:
             listed = [(r.index, r.stage.value, r.code, r.message) for r in refusals]
             record = Refused(*[*self._proposal(batch, ledger.seq), listed])
@@ -251,7 +255,7 @@ class DecisionRecorder:
         assert batch.sim_time_ns is not None, "only a batch with a time is scheduled"
         seq = ledger.seq + 1
         if not batch.dry_run:
-            versions = {kind: registry.versions[kind] for _, kind, _ in batch.counts}
+            versions = {kind: registry.kinds[kind].version for _, kind, _ in batch.counts}
             number, due_ns = ledger.scheduled_seen + 1, batch.sim_time_ns
             record = Scheduled(*[*self._proposal(batch, seq), number, due_ns, versions])
             apply_scheduled(ledger, record, batch, charges)

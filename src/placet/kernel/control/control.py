@@ -51,6 +51,7 @@ from placet.schemas.log.record import (
     Changes,
     Checkpoint,
     Configured,
+    ConfiguredWithLeases,
     Header,
     Record,
     Registered,
@@ -139,6 +140,8 @@ class Control:
             default_permissions=_sorted(policy.default_permissions),
             limits=policy.limits.recorded(),
         )
+        if policy.leases is not None:
+            record = ConfiguredWithLeases(**asdict(record), leases=policy.leases)
         self.write(record)
         self._context.state.tombstones_max = self._ledger.policy.limits.tombstones_max
 

@@ -7,6 +7,7 @@ from placet.kernel.commit.commit import DecisionRecorder, Unpaid
 from placet.kernel.context import GateContext
 from placet.kernel.decide.dry_run import show_undecided
 from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
+from placet.kernel.gate import leases as lease_stage
 from placet.kernel.gate.domain_rules import DomainRules, rule_error
 from placet.kernel.gate.quota import check_work
 from placet.kernel.ledger.schedule import batches_of
@@ -61,6 +62,9 @@ def decide_batch(
         context.transaction.open_batch(batch)
         try:
             refusals = rules.check(batch, context)
+            leases = context.ledger.leases
+            if refusals is None and leases is not None:
+                refusals = lease_stage.check(batch, leases, context)
         except BaseException:  # an interrupt or a PluginError: the state must be as before
             context.transaction.undo()
             raise

@@ -203,6 +203,9 @@ STAGES: Final = (
             _Code.CONFLICT: 409,
             _Code.INVARIANT_VIOLATED: 422,
             _Code.RULE_ERROR: 500,  # a fault of the rule, not of the client
+            _Code.LEASED: 409,
+            _Code.LEASE_UNKNOWN: 404,
+            _Code.LEASE_REFUSED: 409,
             _Code.TOOL_UNREGISTERED: 422,
         },
     ),

@@ -5,7 +5,7 @@ mark does (`kernel/rollback.py`). `kernel/commit/apply_record.py` is its only wr
 decisions and for replay.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
@@ -15,6 +15,7 @@ import msgspec
 
 from placet.kernel.ledger.agent import Agent
 from placet.kernel.ledger.dedup_window import DedupWindows, WindowOwner
+from placet.kernel.ledger.leases import LeaseTable, apply_intents
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.ledger.undo import Undo, restore_item
 from placet.schemas.codec import Json
@@ -22,10 +23,12 @@ from placet.schemas.config import (
     AGENT_WORK,
     WORLD_WORK,
     KernelConfig,
+    LeaseSettings,
     Quota,
     permitted_kinds,
 )
 from placet.schemas.effect import EffectMark
+from placet.schemas.intent import Intent
 from placet.schemas.limits import Limits, base_work
 from placet.schemas.log.record import GENESIS, Scheduled
 
@@ -107,6 +110,7 @@ class GateSettings:
     world_quota: Quota | None
     default_permissions: frozenset[str] | None
     limits: Limits
+    leases: LeaseSettings | None = None
     checks_work: bool = field(init=False, compare=False)
     """Every batch is checked for work: it has a quota, or intents and bytes alone may exceed it."""
 
@@ -125,6 +129,7 @@ class GateSettings:
             None if config.world_quota is None else Quota.of(config.world_quota),
             permitted_kinds(config.default_permissions),
             config.limits,
+            None if config.leases is None else config.leases.settings(),
         )
 
 
@@ -145,6 +150,7 @@ class Ledger:
         gone: Generation of each removed name, as long as it is remembered.
         generation_floor: No forgotten name had a higher generation.
         dedup: The dedup windows of all agents, bounded together.
+        leases: The tickets of leases; None in a world without.
         has_quotas: The world has a quota, or an agent has had one for itself.
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, effect_index), oldest first.
@@ -173,6 +179,7 @@ class Ledger:
         "gone",
         "group",
         "has_quotas",
+        "leases",
         "marks",
         "now_ns",
         "ordinals",
@@ -200,6 +207,7 @@ class Ledger:
         self.populations: dict[str, Members] = {}
         self.removals = 0
         self.owned: dict[str, int] = {}
+        self.leases: LeaseTable | None = None
         self.set_policy(policy)
         self.seq = 0
         self.now_ns = 0
@@ -229,6 +237,12 @@ class Ledger:
     def set_policy(self, policy: GateSettings) -> None:
         """Replace the gate settings in force."""
         self.policy = policy
+        if policy.leases is None:
+            self.leases = None
+        elif self.leases is None:
+            self.leases = LeaseTable(policy.leases)
+        else:
+            self.leases.settings = policy.leases
         own = any(agent.quotas for agent in self.agents.values())
         own = own or any(members.quotas for members in self.populations.values())
         self.has_quotas = own or bool(policy.quotas) or policy.world_quota is not None
@@ -307,6 +321,26 @@ class Ledger:
         if self.undo is not None:
             self.undo.append((setattr, agent, attribute, getattr(agent, attribute)))
         setattr(agent, attribute, value)
+
+    # leases
+
+    def apply_leases(self, intents: Sequence[Intent], now_ns: int) -> None:
+        """Apply the lease intents of an admitted batch."""
+        owners = {intent["agent_id"]: self.agents[intent["agent_id"]].owner for intent in intents}
+        apply_intents(self._own_leases(), intents, owners, now_ns)
+
+    def drop_ticket(self, agent_id: str, now_ns: int) -> None:
+        """Remove the ticket of an agent that is suspended or removed, if it has one."""
+        if self.leases is not None and agent_id in self.leases.tickets:
+            self._own_leases().release(agent_id, now_ns)
+
+    def _own_leases(self) -> LeaseTable:
+        """Return the tickets to change them; a rollback puts the present ones back."""
+        assert self.leases is not None, "only a world with leases changes them"
+        if self.undo is not None:
+            self.undo.append((setattr, self, "leases", self.leases))
+            self.leases = self.leases.copy()
+        return self.leases
 
     # executors
 

@@ -8,6 +8,7 @@ agent of its first intent.
 from typing import Final, TypeAlias
 
 from placet.kernel.ledger.agent import Agent
+from placet.kernel.ledger.leases import RELEASE
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.undo import restore_item
 from placet.schemas.batch import CheckedBatch
@@ -29,6 +30,8 @@ Charges: TypeAlias = tuple[Charge, ...]
 def charges_on(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> Charges:
     """Return the charge of a batch to each token bucket that limits it; changes nothing."""
     settings, agents = ledger.policy, ledger.agents
+    if _is_spared(batch, ledger):
+        return ()
     quotas = settings.quotas
     charges: list[Charge] = []
     is_shared = ALL_KINDS in quotas
@@ -50,6 +53,14 @@ def charges_on(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> Charges:
         tat_ns = quota.charged(ledger.world_tat, count, now_ns)
         charges.append((None, ALL_KINDS, None, quota, count, tat_ns))
     return tuple(charges)
+
+
+def _is_spared(batch: CheckedBatch, ledger: Ledger) -> bool:
+    """Return whether a batch only releases a ticket that its agent has: no quota holds that up."""
+    if ledger.leases is None or len(batch.counts) != 1:
+        return False
+    agent_id, kind, count = batch.counts[0]
+    return kind == RELEASE and count == 1 and agent_id in ledger.leases.tickets
 
 
 def work_charges(batch: CheckedBatch, ledger: Ledger, units: int, now_ns: int) -> Charges:

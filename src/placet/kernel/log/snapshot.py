@@ -111,11 +111,14 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
     floor = {"generation_floor": ledger.generation_floor} if ledger.generation_floor else {}
     populations = [members.dump(ledger.now_ns) for members in ledger.populations.values()]
     work = {"world_work_tat": ledger.world_work_tat} if ledger.world_work_tat else {}
+    has_leases = ledger.leases is not None and not ledger.leases.is_unused
+    leases = {"leases": ledger.leases.dump()} if has_leases and ledger.leases is not None else {}
     return {
         **({"marks": marks} if marks else {}),
         **({"populations": populations} if populations else {}),
         **work,
         **floor,
+        **leases,
         "seq": ledger.seq,
         "now_ns": ledger.now_ns,
         "tick": ledger.tick,
@@ -185,6 +188,9 @@ def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
         record = decode_record(data)
         assert isinstance(record, Scheduled), "only scheduled batches stand in the schedule"
         ledger.add_scheduled(record)
+    if "leases" in dumped:
+        assert ledger.leases is not None, "only a world with leases has tickets"
+        ledger.leases.load(dumped["leases"])
     ledger.scheduled_seen = dumped["scheduled_seen"]
     ledger.world_tat = dumped["world_tat"]
     ledger.world_work_tat = dumped.get("world_work_tat", 0)

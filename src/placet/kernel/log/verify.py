@@ -432,7 +432,7 @@ class Verifier(Replayer):
             self._why_not = str(error)
             return
         if domains:
-            registry = Registry(domains)
+            registry = Registry(domains, has_leases=True)  # decided batches alone are judged
             self._why_not = incompatibility(then, registry) or ""
             self._registry = None if self._why_not else registry
 

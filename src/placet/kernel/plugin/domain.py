@@ -26,6 +26,7 @@ from placet.kernel.plugin.refusals import conflict_message as conflict_message  
 from placet.kernel.plugin.refusals import refuse as refuse  # noqa: PLC0414
 from placet.schemas.codec import Json
 from placet.schemas.effect import Delivery, Effect, Settlement
+from placet.schemas.errors import DomainError
 from placet.schemas.identity import Ref, is_kind_name
 from placet.schemas.intent import Intent
 from placet.schemas.keywords import explain_keywords
@@ -483,3 +484,32 @@ class Domain(Protocol):
 def overrides(domain: Domain, hook: str) -> bool:
     """Return whether a domain overrides a hook, so that an empty one is never called."""
     return getattr(type(domain), hook) is not getattr(Domain, hook)
+
+
+_REQUIRED_ATTRIBUTES: Final = {"name": '"shop"', "version": '"1"', "kinds": "(Kind(...),)"}
+"""Attributes of a domain without a default, and an example of each."""
+
+RESERVED_NAME: Final = "placet"
+"""The prefix of the kernel's own kinds."""
+
+
+def require_attributes(domain: object) -> None:
+    """Check that an object is a domain with the attributes that have no default.
+
+    Raises:
+        DomainError: It is not.
+    """
+    if isinstance(domain, type) or not isinstance(domain, Domain):
+        hint = f"; write {domain.__name__}()" if isinstance(domain, type) else ""
+        raise DomainError(
+            "a domain must be an object of a subclass of placet.kernel.Domain, "
+            f"got {domain!r}{hint}"
+        )
+    for name, example in _REQUIRED_ATTRIBUTES.items():
+        if not hasattr(domain, name):
+            raise DomainError(
+                f"the domain {type(domain).__name__} has no {name}; set it in the class, such as "
+                f"{name} = {example}"
+            )
+    if domain.name == RESERVED_NAME:
+        raise DomainError(f"a domain cannot be called {RESERVED_NAME!r}: the kernel's kinds are")

@@ -8,7 +8,14 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING, Final, cast
 
 from placet.kernel.plugin.boundary import raised_by
-from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, overrides
+from placet.kernel.plugin.domain import (
+    Domain,
+    Kind,
+    Rule,
+    RuleRefusal,
+    overrides,
+    require_attributes,
+)
 from placet.kernel.plugin.dropped_refusals import require_returned
 from placet.kernel.plugin.tables import require_table, spec_of_table, tables_of
 from placet.kernel.state.draft import Draft
@@ -47,9 +54,6 @@ _TYPO: Final = 0.86
 _SINGLE_VALUES: Final = frozenset({"integer", "number", "string", "boolean", "null"})
 """Types of JSON Schema that have no fields."""
 
-_REQUIRED_ATTRIBUTES: Final = {"name": '"shop"', "version": '"1"', "kinds": "(Kind(...),)"}
-"""Attributes of a domain without a default, and an example of each."""
-
 
 class ForeignWriteError(Exception):
     """A domain's code wrote a collection of another domain."""
@@ -81,7 +85,7 @@ class Registry:
             fingerprint decide alike.
     """
 
-    def __init__(self, domains: Sequence[Domain]) -> None:
+    def __init__(self, domains: Sequence[Domain], *, has_leases: bool = False) -> None:
         self.domains = tuple(domains)
         self.kinds: dict[str, Kind] = {}
         self.domain_of: dict[str, Domain] = {}
@@ -117,6 +121,11 @@ class Registry:
         settings = ((domain.name, _settings_of(domain)) for domain in self.domains)
         self.settings = {name: values for name, values in settings if values is not None}
         self.fingerprint = self.fingerprint_of(self.kinds)
+        if has_leases:  # of no domain: the log does not name them among the rules
+            from placet.kernel.plugin.lease_kinds import KernelKinds  # noqa: PLC0415  # pydantic
+
+            self._add(KernelKinds())
+            self.rules |= {kind.name: kind.rule for kind in KernelKinds.kinds}
 
     def _add(self, domain: Domain) -> None:
         _require_hooks(type(domain))
@@ -352,26 +361,6 @@ class Registry:
         }
         data = canonical([described, schemas])
         return blake2b(data, digest_size=16).hexdigest()
-
-
-def require_attributes(domain: object) -> None:
-    """Check that an object is a domain with the attributes that have no default.
-
-    Raises:
-        DomainError: It is not.
-    """
-    if isinstance(domain, type) or not isinstance(domain, Domain):
-        hint = f"; write {domain.__name__}()" if isinstance(domain, type) else ""
-        raise DomainError(
-            "a domain must be an object of a subclass of placet.kernel.Domain, "
-            f"got {domain!r}{hint}"
-        )
-    for name, example in _REQUIRED_ATTRIBUTES.items():
-        if not hasattr(domain, name):
-            raise DomainError(
-                f"the domain {type(domain).__name__} has no {name}; set it in the class, such as "
-                f"{name} = {example}"
-            )
 
 
 @lru_cache(maxsize=_COMPILED_MAX)

@@ -174,6 +174,11 @@ class Transaction(Draft):
         # Called for each intent: the four other lists are empty while `has_more` is false.
         return self.mark_here() if self.has_more else (len(self._undo), 0, 0, 0, 0)
 
+    def add_outputs(self, outputs: Mapping[int, Json]) -> None:
+        """Add outputs of intents by position, as the gate computes them after the rules."""
+        self.has_more = True
+        self.outputs = {**(self.outputs or {}), **outputs}
+
     def mark_here(self) -> Mark:
         """Return the mark to which `undo` takes the draft back from later changes."""
         return (

@@ -17,7 +17,7 @@ ROW_CODES_BY_NUMBER: Final = (
     *(_Code.STALE_CONTEXT, _Code.STALE_CONTEXT, _Code.QUOTA_EXCEEDED, _Code.CONFLICT),
     "",  # values out of a field's bounds: a domain's code, which the record names
     *(_Code.RULE_ERROR, _Code.AGENT_NOT_YOURS, _Code.PERMISSION_DENIED, _Code.REQ_ID_REUSED),
-    *(_Code.REQ_ID_TOO_OLD, _Code.QUOTA_EXCEEDED),
+    *(_Code.REQ_ID_TOO_OLD, _Code.QUOTA_EXCEEDED, _Code.LEASED),
 )
 """Name of each code of a row below those of rules, as in `kernel/arrays/row_codes.py`."""
 

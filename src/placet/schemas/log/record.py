@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, get_args
 import msgspec
 
 from placet.schemas.codec import Json
+from placet.schemas.config import LeaseSettings
 from placet.schemas.effect import EffectMark
 from placet.schemas.errors import LogFormatError, StoreError
 
@@ -91,6 +92,26 @@ class Configured(_Record, array_like=True, frozen=True, tag=1):
     world_quota: tuple[int, int] | None
     default_permissions: list[str] | None
     limits: dict[str, int]
+
+    @property
+    def lease_settings(self) -> LeaseSettings | None:
+        """The settings of leases; None if the world has none from here on."""
+        return None
+
+
+class ConfiguredWithLeases(Configured, array_like=True, frozen=True, tag=35):
+    """A `Configured` record of a world with leases; without, it has the bytes of before.
+
+    Attributes:
+        leases: The fields of `LeaseSettings`.
+    """
+
+    leases: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
+
+    @property
+    def lease_settings(self) -> LeaseSettings:
+        """The settings of leases."""
+        return LeaseSettings(*self.leases)
 
 
 class Registered(_Record, array_like=True, frozen=True, tag=2):
@@ -409,6 +430,7 @@ Record = (
     Header
     | Forked
     | Configured
+    | ConfiguredWithLeases
     | Registered
     | AgentChanged
     | ExecutorChanged

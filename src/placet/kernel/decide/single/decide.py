@@ -22,6 +22,7 @@ from placet.kernel.decide.single.record import SingleRecorder
 from placet.kernel.gate import GATE
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.dedup_window import RangeEntry, admitted
+from placet.kernel.ledger.leases import LEASE_KINDS
 from placet.kernel.ledger.token_buckets import Charges, charge, charge_of, is_exceeded
 from placet.kernel.plugin.boundary import PluginError
 from placet.kernel.plugin.domain import Rule
@@ -122,7 +123,7 @@ class SingleDecision:
         context, recorder, size = self._context, self._recorder, self._size
         ledger, draft, now_ns = context.ledger, context.transaction, context.now_ns
         agents, policy, dedup = ledger.agents, ledger.policy, ledger.dedup
-        ordinals = ledger.ordinals
+        ordinals, leases = ledger.ordinals, ledger.leases
         limits, lag_max = policy.limits, policy.staleness_threshold
         lag_max = UNLIMITED if lag_max is None else lag_max
         has_whole_checks = context.registry.has_whole_checks
@@ -143,6 +144,7 @@ class SingleDecision:
                 not is_plain
                 or agent is None
                 or agent.is_suspended
+                or (leases is not None and leases.tickets)
                 or (by != OPERATOR and by != agent_id and by != agent.owner)  # noqa: PLR1714  # no set
                 or (agent.permissions is not None and kind not in agent.permissions)
                 or agent.quotas is not None
@@ -213,6 +215,7 @@ class SingleDecision:
             and policy.world_quota is None
             and not policy.checks_work
             and name not in registry.read_only_kinds
+            and name not in LEASE_KINDS
             and not (ledger.executors and kind.effects)
             and (kind.reads_self is None or collection is not None)
             and (kind.reads is None or kind.when_stale == "revalidate")

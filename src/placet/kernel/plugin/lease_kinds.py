@@ -1,0 +1,63 @@
+"""The kinds of the kernel itself: `placet.lease` and `placet.release`.
+
+They are of no domain: the domains of a world are in the header of its log, so a world that exists
+could never turn leases on. Their rules change nothing; the gate judges them and the ledger applies
+them (`kernel/gate/leases.py`, `kernel/ledger/leases.py`).
+"""
+
+from typing import Annotated, Final, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from placet.kernel.ledger.leases import LEASE, RELEASE
+from placet.kernel.plugin.domain import Domain, Kind
+from placet.kernel.state.draft import Draft
+from placet.schemas.identity import ID_CHARS_MAX
+from placet.schemas.intent import Intent
+
+_Name = Annotated[str, Field(min_length=1, max_length=ID_CHARS_MAX)]
+_Pair = Annotated[list[_Name], Field(min_length=2, max_length=2)]
+_REFS_MAX: Final = 64
+
+
+class LeasePayload(TypedDict):
+    """The payload of `placet.lease`.
+
+    Attributes:
+        refs: Entities as `[collection, entity]`, which the agent sees.
+        seconds: Simulated seconds from the start to the latest end.
+        begin: Start at once if the entities are free, or if the agent is called; false only takes
+            a ticket.
+    """
+
+    refs: Annotated[list[_Pair], Field(min_length=1, max_length=_REFS_MAX)]
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    begin: NotRequired[bool]
+
+
+class ReleasePayload(TypedDict):
+    """The payload of `placet.release`: it has no fields."""
+
+
+def _change_nothing(_draft: Draft, _intent: Intent) -> None:
+    """Change nothing."""
+
+
+LEASES: Final = (
+    Kind(
+        LEASE,
+        LeasePayload,
+        _change_nothing,
+        summary="Change entities alone for a while: take a ticket, or start the lease if called.",
+    ),
+    Kind(RELEASE, ReleasePayload, _change_nothing, summary="Give back a lease or a ticket."),
+)
+
+
+class KernelKinds(Domain):
+    """The owner of the kernel's own kinds; it is in no world's list of domains."""
+
+    name = "placet"
+    version = "1"
+    kinds = LEASES
