@@ -12,6 +12,9 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 from pettingzoo.test.parallel_test import parallel_api_test
 from pettingzoo.test.seed_test import parallel_seed_test
+from pettingzoo.test.state_test import test_state as _test_state
+from pettingzoo.test.state_test import test_state_space as _test_state_space
+from pettingzoo.utils.conversions import parallel_to_aec
 
 from placet.actors.observation.cut_indexes import CutIndexes
 from placet.domains.world import World
@@ -23,6 +26,7 @@ from placet.kernel import KernelConfig
 from placet.kernel.plugin.registry import Registry
 from placet.tables.collector import Collector
 from placet.tables.parts import CollectError, read_collected
+from tests.envs.line import WALKERS, Line, WalkAlone, parallel_line
 from tests.kernel.domains import Lab, Nursery
 
 STAY, EAST, WEST, NORTH, SOUTH = range(len(STEPS))
@@ -384,7 +388,7 @@ def test_a_missing_extra_is_reported_in_one_sentence(name):
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
-    said = f"placet.envs.{name} needs the extra 'gym': pip install 'placet[gym]'"
+    said = "placet.envs needs the extra 'gym': pip install 'placet[gym]'"
     assert done.stderr.endswith(f"ImportError: {said}\n")
 
 
@@ -433,3 +437,71 @@ def test_collections_have_marks_and_colors_of_their_own():
     assert image[30, 106].tolist() == [192, 122, 18]
     empty, none = draw_map({}, size=(8, 6))
     assert (empty.shape, none) == ((6, 8, 3), None)
+
+
+# state, masks and populations
+
+
+def test_a_population_of_a_world_is_a_parallel_environment_with_state_and_masks():
+    parallel_api_test(parallel_line(max_steps=9), num_cycles=60)
+    env = parallel_line()
+    observations, infos = env.reset(4)
+    assert list(observations) == [f"walkers:{number}" for number in range(5)]
+    assert env.state_space.contains(env.state())
+    assert env.state().tolist() == [seen[0] for seen in observations.values()]
+    for _ in range(9):
+        actions = {a: env.action_space(a).sample(infos[a]["action_mask"]) for a in env.agents}
+        *_, infos = env.step(actions)
+        assert all(info["admitted"] for info in infos.values())
+        assert all(info["action_mask"].dtype == np.int8 for info in infos.values())
+
+
+def test_the_state_passes_pettingzoos_own_test():
+    env = parallel_to_aec(parallel_line(max_steps=4))
+    _test_state_space(env)
+    _test_state(env, num_cycles=1)
+
+
+def test_a_copy_of_a_population_goes_on_as_the_original():
+    env = parallel_line(max_steps=9)
+    env.reset(3)
+    branch = pickle.loads(pickle.dumps(env))
+    for one in (env, branch):
+        one.step(dict.fromkeys(one.agents, 2))
+    assert env.kernel.world_digest() == branch.kernel.world_digest()
+    assert env.state().tolist() == branch.state().tolist()
+
+
+def test_an_adapter_without_a_state_says_so():
+    env = posting_env()
+    env.reset(1)
+    assert not hasattr(env, "state_space")
+    with pytest.raises(NotImplementedError, match=r"Posting has no state; define state_space\(\)"):
+        env.state()
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "message"),
+    [
+        (
+            "observe",
+            np.zeros(2),
+            r"observe\(\) must return an array of shape \(1,\), .* got \(2,\)",
+        ),
+        ("state", np.zeros(2), r"state\(\) must return an array of shape \(5,\), .* got \(2,\)"),
+        ("state", None, r"state\(\) must return an array of shape \(5,\), .* got \(\)"),
+        ("action_mask", [1, 1], r"one item for each of 3 actions, got an array of shape \(2,\)"),
+    ],
+)
+def test_an_answer_of_another_shape_than_its_space_is_an_error(method, answer, message):
+    adapter = WalkAlone()
+    setattr(adapter, method, lambda *_: answer)
+    walkers = {"walkers": {"count": 5, "table": WALKERS}}
+    env = WorldEnv(Line, adapter, {}, populations=lambda seed: walkers)
+
+    def seen() -> None:
+        env.reset(1)
+        env.state()
+
+    with pytest.raises(ValueError, match=message):
+        seen()

@@ -7,13 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-try:
-    import numpy as np
-    from gymnasium.spaces import Box, Discrete, Space
-except ModuleNotFoundError as error:
-    raise ImportError(
-        "placet.envs.grid needs the extra 'gym': pip install 'placet[gym]'"
-    ) from error
+import numpy as np
+from gymnasium.spaces import Box, Discrete, Space
 
 from placet.envs.parallel_env import (
     Array,
@@ -22,6 +17,7 @@ from placet.envs.parallel_env import (
     WorldEnv,
     collects_nothing,
 )
+from placet.envs.single_agent_env import SingleAgentEnv
 from placet.kernel.prng import randint_below
 from placet.plugins.domains import find_domain
 from placet.schemas.codec import Json
@@ -146,6 +142,16 @@ def grid_env(
         render_mode=render_mode,
         collector=collector,
     )
+
+
+def single_grid_env(*, render_mode: str | None = None, **options: Any) -> SingleAgentEnv:  # noqa: ANN401
+    """Create the grid of one agent, which gymnasium has as `placet/Grid-v0`.
+
+    Args:
+        render_mode: As of `WorldEnv`.
+        **options: As of `grid_env`.
+    """
+    return SingleAgentEnv(grid_env(("agent",), render_mode=render_mode, **options))
 
 
 def _random_positions(agents: Sequence[str], width: int, height: int, seed: int) -> Registrations:

@@ -5,23 +5,17 @@ store. The gate decides about every action: a refused one changes nothing and is
 `infos`. Effects that rules emit stay open in the kernel; nothing is executed or settled here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-try:
-    from gymnasium.spaces import Space
-    from pettingzoo.utils.env import ParallelEnv
-except ModuleNotFoundError as error:
-    raise ImportError(
-        "placet.envs.parallel_env needs the extra 'gym': pip install 'placet[gym]'"
-    ) from error
+import numpy as np
+from gymnasium.spaces import Discrete, Space
+from pettingzoo.utils.env import ParallelEnv
 
 from placet.actors.observation.viewer import Viewer
-from placet.kernel import Domain, Kernel, KernelConfig
-from placet.kernel.prng import mix64
+from placet.envs.episodes import Episodes
+from placet.kernel import Domain, KernelConfig, WorldState
 from placet.runtime.kernel_world import whole_step
-from placet.scenarios.ticks import require_time_for
 from placet.schemas.codec import Json
 from placet.schemas.config import OnRuleError
 from placet.schemas.intent import SCHEMA_VERSION
@@ -30,13 +24,14 @@ from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from placet.tables.collector import Collector
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
+Array: TypeAlias = np.ndarray[Any, Any]
 Registrations: TypeAlias = Mapping[str, Mapping[str, Json]]
 """Agent -> the keywords of its registration."""
+
+Populations: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Population -> the keywords of its registration, `count`, `table` and its initial columns."""
 
 MAX_STEPS: Final = 1_000
 _PRIORITY: Final = 10
@@ -47,8 +42,8 @@ _OF_WORLD: Final = frozenset({"kernel", "collector", "_viewer", "_views"})
 class EnvAdapter(Protocol):
     """Maps a world to an environment: spaces, actions, observations and rewards.
 
-    Subclass it; `is_done` has a default. Every method is a function of its arguments, and may use
-    only the agent's view.
+    Subclass it; `is_done`, `action_mask`, `state_space` and `state` have a default. Every method is
+    a function of its arguments, and may use only the agent's view, save `state`.
 
     Attributes:
         map_frame: `(left, bottom, right, top)` that a drawn map shows at least; None shows the
@@ -79,6 +74,22 @@ class EnvAdapter(Protocol):
         """Return whether an agent is terminated: it takes no further step in the episode."""
         return False
 
+    def action_mask(self, view: View, agent: str) -> Array | None:
+        """Return which actions an agent may choose: for `Discrete`, one item for each action.
+
+        It is in `infos[agent]["action_mask"]`, as int8, for `action_space(agent).sample(mask)`.
+        None is no mask.
+        """
+        return None
+
+    def state_space(self) -> Space[Any] | None:
+        """Return the space of `state`; None if there is no state. It is called once."""
+        return None
+
+    def state(self, world: WorldState) -> Array | None:
+        """Return the state of the whole world, for a critic that sees more than the agents."""
+        return None
+
 
 def collects_nothing(_episode: int) -> None:
     """Return no collector of an episode."""
@@ -96,6 +107,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         adapter: The spaces, and the meaning of actions, observations and rewards.
         agents: Agents with the keywords of their registration, or a function of the seed that
             returns them.
+        populations: Populations whose members are agents too, with the keywords of their
+            registration: `{"birds": {"count": 9, "table": "flock.birds"}}`; or a function of the
+            seed. A member acts by ordinary intents, of kinds with a rule of rows too.
         max_steps: Steps after which the episode is truncated.
         tick_s: Simulated seconds of a step.
         config: Quotas, limits and so on; its seed is used until `reset` gets one.
@@ -112,6 +126,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
     Attributes:
         kernel: The world of the present episode.
         render_mode: As passed.
+        state_space: Space of `state`; only where the adapter has one.
         collector: The collector of the present episode; None collects nothing.
     """
 
@@ -121,6 +136,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         adapter: EnvAdapter,
         agents: Registrations | Callable[[int], Registrations],
         *,
+        populations: Populations | Callable[[int], Populations] | None = None,
         max_steps: int = MAX_STEPS,
         tick_s: float = 1.0,
         config: KernelConfig | None = None,
@@ -128,32 +144,29 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         collector: "Callable[[int], Collector | None]" = collects_nothing,
         on_rule_error: OnRuleError = "raise",
     ) -> None:
-        if max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
-        require_time_for(max_steps, tick_s)
+        self._episodes = Episodes(
+            domain_factory, config, on_rule_error, steps_max=max_steps, tick_s=tick_s
+        )
         if render_mode not in {None, *RENDER_MODES}:
             raise ValueError(f"render_mode must be 'rgb_array' or None, got {render_mode!r}")
         self.metadata = {"name": "placet_v0", "render_modes": list(RENDER_MODES)}
         self.render_mode = render_mode
         self._frame = adapter.map_frame
-        self._domain_factory = domain_factory
         self._adapter = adapter
         self._registrations = agents
-        self._max_steps = max_steps
-        self._tick_s = tick_s
-        self._config = replace(config or KernelConfig(), on_rule_error=on_rule_error)
-        self._seed = self._config.seed
-        self._episode = -1
+        self._populations = {} if populations is None else populations
         self._steps = 0
         self._make_collector = collector
         self._episodes_started = 0
         self.collector: Collector | None = None
-        self.possible_agents = list(self._registrations_for(self._seed))
+        self.possible_agents = list(self._names_for(self._episodes.seed))
         self.agents: list[str] = []
         self.observation_spaces = {a: adapter.observation_space(a) for a in self.possible_agents}
         self.action_spaces = {a: adapter.action_space(a) for a in self.possible_agents}
+        if (state_space := adapter.state_space()) is not None:
+            self.state_space = state_space
         self._views: dict[str, View] = {}
-        self.kernel = self._new_kernel()
+        self.kernel = self._episodes.present()
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name not in _OF_WORLD}
@@ -163,8 +176,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         config, world = state.pop("world")
         vars(self).update(state)
         self.collector = None
-        self.kernel = Kernel(self._domain_factory(), config)
-        self.kernel.restore(world)
+        self.kernel = self._episodes.restored(config, world)
         self._viewer = Viewer(self.kernel)
         self._views = self._read_views()
 
@@ -187,29 +199,31 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             options: Not used.
 
         Returns:
-            The first observation of each agent by its name, and an empty info for each.
+            The first observation of each agent by its name, and an info for each, which is empty
+            or has its `action_mask`.
 
         Raises:
             PlacetError: An agent cannot be registered.
             CollectError: The rows of the last episode cannot be written.
         """
         self.close()
-        self._episode += 1
-        if seed is not None:
-            self._seed, self._episode = int(seed), 0
+        self.kernel = self._episodes.begin(seed)
         self._steps = 0
         self.agents = list(self.possible_agents)
-        self.kernel = self._new_kernel()
-        registrations = self._registrations_for(self.kernel.config.seed)
+        world_seed = self.kernel.config.seed
+        for name, keywords in _given(self._populations, world_seed).items():
+            self.kernel.register_population(name, **keywords)
+        registrations = _given(self._registrations, world_seed)
         for agent in self.agents:
-            self.kernel.register_agent(agent, **registrations[agent])
+            if agent in registrations:
+                self.kernel.register_agent(agent, **registrations[agent])
         self.collector = self._make_collector(self._episodes_started)
         self._episodes_started += 1
         if self.collector is not None:
             self.collector.attach(self.kernel)
         self._viewer = Viewer(self.kernel)
         self._views = self._read_views()
-        return self._observations(), {agent: {} for agent in self.agents}
+        return self._observations(), {agent: self._info(agent, None) for agent in self.agents}
 
     def step(
         self, actions: Mapping[str, Any]
@@ -226,7 +240,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             Observations, rewards, terminations, truncations and infos of the agents that were
             active before the step. An agent that a rule has removed is terminated.
             `infos[agent]` is empty where nothing was proposed; else it has `admitted`, with `seq`,
-            or with `code`, `message` and all `refusals`.
+            or with `code`, `message` and all `refusals`. It has `action_mask` if the adapter has.
 
         Raises:
             Exception: A rule or a hook raised it; the step is undone.
@@ -239,7 +253,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         acting = [agent for agent in self.agents if agent in actions]
         intents = [self._intent(agent, actions[agent]) for agent in acting]
         batches = {a: [i] for a, i in zip(acting, intents, strict=True) if i is not None}
-        decided = whole_step(self.kernel, self._tick_s, [*batches.values()])
+        decided = whole_step(self.kernel, self._episodes.tick_s, [*batches.values()])
         verdicts = dict(zip(batches, decided, strict=True))
         self._collect_refusals(batches, verdicts)
         self._steps += 1
@@ -249,10 +263,25 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         rewards = {a: float(adapter.reward(before[a], after[a], a)) for a in active}
         alive = self.kernel.ledger.agents
         terminations = {a: a not in alive or bool(adapter.is_done(after[a], a)) for a in active}
-        truncations = dict.fromkeys(active, self._steps >= self._max_steps)
-        infos = {agent: _info(verdicts.get(agent)) for agent in active}
+        truncations = dict.fromkeys(active, self._steps >= self._episodes.steps_max)
+        infos = {agent: self._info(agent, verdicts.get(agent)) for agent in active}
         self.agents = [a for a in active if not (terminations[a] or truncations[a])]
         return observations, rewards, terminations, truncations, infos
+
+    def state(self) -> Array:
+        """Return the state of the whole world, which the adapter makes.
+
+        Raises:
+            NotImplementedError: The adapter has no state.
+            ValueError: It has another shape than `state_space`.
+        """
+        space = getattr(self, "state_space", None)
+        if space is None:
+            raise NotImplementedError(
+                f"{type(self._adapter).__name__} has no state; define state_space() and "
+                "state(world) in the adapter"
+            )
+        return _fitting("state", self._adapter.state(self.kernel.state), space)
 
     def close(self) -> None:
         """Close the collector of the present episode, so that its tables are whole.
@@ -285,14 +314,10 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             self.collector.note(batches[agent], verdict, self._steps)
         self.collector.check()
 
-    def _new_kernel(self) -> Kernel:
-        """Create the world of an episode, seeded by the latest seed and the episode's number."""
-        seed = mix64(self._seed, max(self._episode, 0))
-        return Kernel(self._domain_factory(), replace(self._config, seed=seed))
-
-    def _registrations_for(self, seed: int) -> Registrations:
-        registrations = self._registrations
-        return registrations(seed) if callable(registrations) else registrations
+    def _names_for(self, seed: int) -> Iterator[str]:
+        yield from _given(self._registrations, seed)
+        for name, keywords in _given(self._populations, seed).items():
+            yield from (f"{name}:{number}" for number in range(keywords["count"]))
 
     def _check_actions(self, actions: Mapping[str, Any]) -> None:
         if not self.agents:
@@ -309,7 +334,24 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         return {agent: self._viewer.view(self.kernel, agent) for agent in self.agents}
 
     def _observations(self) -> dict[str, Array]:
-        return {agent: self._adapter.observe(self._views[agent], agent) for agent in self.agents}
+        observe, spaces = self._adapter.observe, self.observation_spaces
+        return {
+            agent: _fitting("observe", observe(self._views[agent], agent), spaces[agent])
+            for agent in self.agents
+        }
+
+    def _info(self, agent: str, verdict: Verdict | None) -> dict[str, Any]:
+        info: dict[str, Any] = _info_of(verdict)
+        mask = self._adapter.action_mask(self._views[agent], agent)
+        if mask is None:
+            return info
+        space, given = self.action_spaces[agent], np.asarray(mask)
+        if isinstance(space, Discrete) and given.shape != (space.n,):
+            raise ValueError(
+                f"action_mask() must return one item for each of {space.n} actions, "
+                f"got an array of shape {given.shape}"
+            )
+        return info | {"action_mask": given.astype(np.int8)}
 
     def _intent(self, agent: str, action: Any) -> dict[str, Json] | None:  # noqa: ANN401
         view = self._views[agent]
@@ -326,7 +368,22 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         }
 
 
-def _info(verdict: Verdict | None) -> dict[str, Json]:
+def _given(value: Any, seed: int) -> Any:  # noqa: ANN401  # a value, or a function of the seed
+    return value(seed) if callable(value) else value
+
+
+def _fitting(method: str, array: Any, space: Space[Any]) -> Array:  # noqa: ANN401
+    """Return an array of the adapter. Gymnasium's spaces of dicts and the like have no shape."""
+    if space.shape is not None and np.shape(array) != space.shape:
+        raise ValueError(
+            f"{method}() must return an array of shape {space.shape}, as its space has, "
+            f"got {np.shape(array)}"
+        )
+    fitting: Array = array
+    return fitting
+
+
+def _info_of(verdict: Verdict | None) -> dict[str, Json]:
     if verdict is None:
         return {}
     if verdict.admitted:

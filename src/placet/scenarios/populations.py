@@ -150,7 +150,7 @@ class Populations:
                 raise self._fault(name, problem)
             if agents is not None and not len(agents):
                 continue  # no member acts
-            own = {key: _own(kernel, values) for key, values in payload.items()}
+            own = {key: own_values(kernel, values) for key, values in payload.items()}
             req_id = req_id_of(view.tick * REQ_IDS + number)
             yield ColumnBatch(kind, name, own, req_id, agents, view.seq)
 
@@ -160,7 +160,7 @@ class Populations:
         return PolicyError(self.scenario.name, key, f"{problem} {name}{place}", name)
 
 
-def _own(kernel: Kernel, values: object) -> object:
+def own_values(kernel: Kernel, values: object) -> object:
     """Return the values of a payload; copied if they may be a view of a column of the world.
 
     An earlier batch of the tick would change a column under a later one.

@@ -1,0 +1,74 @@
+"""The worlds of an environment's episodes: one kernel each, seeded by the episode's number."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from placet.kernel import Domain, Kernel, KernelConfig
+from placet.kernel.prng import mix64
+from placet.scenarios.ticks import require_time_for
+from placet.schemas.config import OnRuleError
+
+
+class Episodes:
+    """Makes the world of each episode of an environment.
+
+    Args:
+        domain_factory: Creates the domain of a world.
+        config: Configuration of the worlds; its seed is used until `begin` gets one.
+        on_rule_error: As in `KernelConfig`, whose own value has no effect.
+        steps_max: Steps after which an episode is truncated.
+        tick_s: Simulated seconds of a step.
+
+    Attributes:
+        steps_max: As passed.
+        tick_s: As passed.
+
+    Raises:
+        ValueError: `steps_max` is below 1, or simulated time ends before.
+    """
+
+    def __init__(
+        self,
+        domain_factory: Callable[[], Domain],
+        config: KernelConfig | None,
+        on_rule_error: OnRuleError,
+        *,
+        steps_max: int,
+        tick_s: float,
+    ) -> None:
+        if steps_max < 1:
+            raise ValueError(f"max_steps must be at least 1, got {steps_max!r}")
+        require_time_for(steps_max, tick_s)
+        self.steps_max, self.tick_s = steps_max, tick_s
+        self._domain_factory = domain_factory
+        self._config = replace(config or KernelConfig(), on_rule_error=on_rule_error)
+        self._seed = self._config.seed
+        self._number = -1
+
+    @property
+    def seed(self) -> int:
+        """The latest seed."""
+        return self._seed
+
+    def begin(self, seed: int | None) -> Kernel:
+        """Return the world of the next episode.
+
+        Args:
+            seed: The same seed gives the same world. None is the next of the episodes that follow
+                from the latest seed.
+        """
+        self._number += 1
+        if seed is not None:
+            self._seed, self._number = int(seed), 0
+        return self.present()
+
+    def present(self) -> Kernel:
+        """Return a new world with the seed of the present episode, or of the first before it."""
+        seed = mix64(self._seed, max(self._number, 0))
+        return Kernel(self._domain_factory(), replace(self._config, seed=seed))
+
+    def restored(self, config: KernelConfig, snapshot: bytes) -> Kernel:
+        """Return the world of a snapshot that a kernel of this configuration made."""
+        kernel = Kernel(self._domain_factory(), config)
+        kernel.restore(snapshot)
+        return kernel

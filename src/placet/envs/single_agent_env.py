@@ -1,0 +1,60 @@
+"""A world with one agent as an environment of gymnasium, the interface of single-agent learning."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import gymnasium
+
+from placet.envs.parallel_env import Array, WorldEnv
+
+RENDER_FPS: Final = 10
+"""Frames a second at which gymnasium shows or saves the steps."""
+
+
+class SingleAgentEnv(gymnasium.Env[Array, Any]):
+    """A `WorldEnv` of one agent as a `gymnasium.Env`.
+
+    Args:
+        env: The environment; it has one agent.
+
+    Attributes:
+        env: As passed.
+
+    Raises:
+        ValueError: It has none, or several agents.
+    """
+
+    def __init__(self, env: WorldEnv) -> None:
+        if len(env.possible_agents) != 1:
+            raise ValueError(
+                f"a SingleAgentEnv has one agent, got {len(env.possible_agents)}: "
+                f"{env.possible_agents!r:.80}; use WorldEnv"
+            )
+        (self._agent,) = env.possible_agents
+        self.env, self.render_mode = env, env.render_mode
+        self.metadata = env.metadata | {"render_fps": RENDER_FPS}
+        self.observation_space = env.observation_space(self._agent)
+        self.action_space = env.action_space(self._agent)
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Start an episode in a new world; as `WorldEnv.reset`."""
+        super().reset(seed=seed)
+        observations, infos = self.env.reset(seed, options)
+        return observations[self._agent], infos[self._agent]
+
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:  # noqa: ANN401
+        """Submit the action, and advance one tick; as `WorldEnv.step`."""
+        agent = self._agent
+        observations, rewards, terminations, truncations, infos = self.env.step({agent: action})
+        ends = terminations[agent], truncations[agent]
+        return observations[agent], rewards[agent], *ends, infos[agent]
+
+    def render(self) -> Any:  # noqa: ANN401  # as gymnasium's
+        """Return the map of the world; as `WorldEnv.render`."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the collector of the present episode."""
+        self.env.close()

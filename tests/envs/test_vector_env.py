@@ -1,0 +1,191 @@
+"""Several worlds as one vector environment of gymnasium, and single-agent environments."""
+
+import copy
+import pickle
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
+
+from placet.envs import SingleAgentEnv, VectorEnv
+from placet.envs.grid import grid_env
+from placet.kernel.prng import mix64
+from tests.envs.line import LEFT, LIMITED, MASKED, RIGHT, STAY, line_env, make_line
+
+MODES = list(AutoresetMode)
+
+
+def digests(env: VectorEnv) -> list[str]:
+    return [world.kernel.world_digest() for world in env.worlds]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_world_has_the_episodes_of_an_environment_of_its_seed(mode):
+    vector = VectorEnv(make_line, 3, autoreset_mode=mode)
+    alone = [make_line(autoreset_mode=mode) for _ in range(3)]
+    observations, _ = vector.reset(seed=5)
+    for number, env in enumerate(alone):
+        env.reset(mix64(5, number))
+    assert observations.tolist() == np.concatenate([e.observations for e in alone]).tolist()
+    assert len(set(digests(vector))) == 3
+    rng = np.random.default_rng(1)
+    for _ in range(6 if mode is AutoresetMode.DISABLED else 20):
+        actions = rng.integers(0, 2, vector.num_envs)  # nobody goes right, so nobody is done
+        *results, infos = vector.step(actions)
+        for env, part in zip(alone, np.split(actions, 3), strict=True):
+            env.step(part)
+        for given, name in zip(
+            results, ("observations", "rewards", "terminals", "truncations"), strict=True
+        ):
+            assert given.tolist() == np.concatenate([getattr(e, name) for e in alone]).tolist()
+        assert infos["mask"].tolist() == np.concatenate([e.masks for e in alone]).tolist()
+        named = [env.code_of(code) for env in alone for code in env.codes]
+        assert [vector.worlds[0].code_of(code) for code in infos["code"]] == named
+    assert digests(vector) == [env.kernel.world_digest() for env in alone]
+    vector.close()
+
+
+def test_results_are_copies_and_have_the_spaces_of_gymnasium():
+    vector = VectorEnv(make_line, 2)
+    first, _ = vector.reset(seed=1)
+    kept = first.copy()
+    vector.action_space.seed(1)
+    second, rewards, *_ = vector.step(vector.action_space.sample())
+    assert (first == kept).all()
+    assert (vector.num_envs, second.shape, rewards.shape) == (6, (6, 1), (6,))
+    assert vector.observation_space.contains(second)
+    assert vector.single_action_space == gymnasium.spaces.Discrete(3)
+    assert vector.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+
+
+def test_a_world_that_ended_in_the_step_has_its_last_observations_in_the_infos():
+    vector = VectorEnv(make_line, 2, autoreset_mode="SameStep")
+    vector.reset(seed=1)
+    vector.step([LEFT] * 6)
+    vector.worlds[1].reset()  # now the worlds end apart
+    for _ in range(4):
+        assert "final_obs" not in vector.step([LEFT] * 6)[4]
+    observations, _, _, truncations, infos = vector.step([LEFT] * 6)
+    assert truncations.tolist() == [True] * 3 + [False] * 3
+    assert infos["_final_obs"].tolist() == [True] * 3 + [False] * 3
+    assert infos["final_obs"].ravel().tolist() == [0] * 6
+    assert observations[:3].any()
+
+
+def test_worlds_are_reset_by_a_mask_where_nothing_resets_them():
+    vector = VectorEnv(make_line, 2, autoreset_mode="Disabled")
+    vector.reset(seed=1)
+    vector.worlds[0].step([STAY] * 3)
+    for _ in range(5):
+        vector.step([STAY] * 6)
+    mask = np.array([True] * 3 + [False] * 3)
+    with pytest.raises(ValueError, match="the episode has ended"):
+        vector.step([STAY] * 6)
+    before = digests(vector)
+    vector.reset(options={"reset_mask": mask})
+    after = digests(vector)
+    assert (before[0] != after[0], before[1] == after[1]) == (True, True)
+    with pytest.raises(ValueError, match="a part of the members of world 1"):
+        vector.reset(options={"reset_mask": np.array([True] * 4 + [False] * 2)})
+    with pytest.raises(ValueError, match=r"booleans of shape \(6,\), got int64 of shape \(2,\)"):
+        vector.reset(options={"reset_mask": [1, 0]})
+
+
+def test_masks_of_actions_are_in_the_infos():
+    vector = VectorEnv(MASKED, 2)
+    _, infos = vector.reset(seed=3)
+    for _ in range(20):
+        mask = infos["action_mask"]
+        assert mask.shape == (8, 3)
+        actions = mask.argmax(axis=1)
+        *_, infos = vector.step(actions)
+        assert (infos["code"] <= 0).all()
+    assert "action_mask" not in VectorEnv(make_line, 2).reset()[1]
+
+
+def test_refusals_of_all_worlds_have_one_numbering():
+    vector = VectorEnv(lambda: line_env(2, config=LIMITED), 2)
+    vector.reset(seed=4)
+    vector.worlds[1].step([LEFT, LEFT])
+    infos = vector.step([LEFT] * 4)[4]
+    first, second = (env.codes for env in vector.worlds)
+    assert infos["code"].tolist() == [*first, *second]
+    assert [vector.code_names[code] for code in second] == ["quota_exceeded"] * 2
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_of_a_vector_goes_on_as_the_original_and_apart(copied):
+    vector = VectorEnv(make_line, 2)
+    vector.reset(seed=2)
+    vector.step([RIGHT] * 6)
+    branch = copied(vector)
+    before = digests(vector)
+    for _ in range(9):
+        branch.step([LEFT] * 6)
+    assert digests(vector) == before
+    for _ in range(9):
+        vector.step([LEFT] * 6)
+    assert digests(vector) == digests(branch)
+    assert branch.code_names is branch.worlds[1].code_names
+
+
+def test_wrappers_of_gymnasium_work():
+    vector: Any = DictInfoToList(RecordEpisodeStatistics(VectorEnv(make_line, 2)))
+    vector.reset(seed=1)
+    episodes: list[Any] = []
+    for _ in range(20):
+        *_, infos = vector.step(np.zeros(6, np.int64))
+        episodes += [info["episode"] for info in infos if "episode" in info]
+    assert {int(episode["l"]) for episode in episodes} == {6}
+    assert len(episodes) == 18  # an episode of six steps, and a step that resets
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: VectorEnv(make_line, 0), "worlds must be an int of at least 1, got 0"),
+        (lambda: VectorEnv(grid_env, 2), "must return an ArrayEnv, got"),  # type: ignore[arg-type]
+        (lambda: VectorEnv(iter([line_env(2), line_env(3)]).__next__, 2), r"one size .*\(3, .*\(2"),
+        (lambda: VectorEnv(make_line, 2).step([0] * 5), r"shape \(6,\), .* got \(5,\)"),
+        (lambda: VectorEnv(make_line, 2).step([0, 0, 0, 0, 0, 7]), "got 7 of member 5"),
+    ],
+)
+def test_wrong_arguments_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+# registration with gymnasium
+
+
+def test_the_registered_grid_passes_gymnasiums_checks():
+    env = gymnasium.make("placet/Grid-v0", width=4, height=4, max_steps=9)
+    assert isinstance(env.unwrapped, SingleAgentEnv)
+    check_env(env.unwrapped, skip_render_check=True)
+    env.reset(seed=1)
+    infos = [env.step(2)[4] for _ in range(5)]
+    assert "world.out_of_bounds" in {info.get("code") for info in infos}
+    env.close()
+    drawn = gymnasium.make("placet/Grid-v0", render_mode="rgb_array")
+    drawn.reset()
+    picture: Any = drawn.render()
+    assert picture.shape == (320, 480, 3)
+
+
+def test_gymnasium_makes_vectors_of_the_grid_and_of_a_registered_array_environment():
+    grids = gymnasium.make_vec("placet/Grid-v0", num_envs=3, width=4, height=4)
+    assert grids.reset(seed=1)[0].shape == (3, 2, 2)
+    made: Any = lambda num_envs: VectorEnv(make_line, num_envs // 3)  # noqa: E731
+    gymnasium.register("line-v0", vector_entry_point=made)
+    lines = gymnasium.make_vec("line-v0", num_envs=12)
+    assert isinstance(lines, VectorEnv)
+    assert lines.reset(seed=1)[0].shape == (12, 1)
+
+
+def test_an_environment_of_several_agents_is_no_single_agent_environment():
+    with pytest.raises(ValueError, match=r"has one agent, got 2: \['ann', 'bob'\]; use WorldEnv"):
+        SingleAgentEnv(grid_env())
