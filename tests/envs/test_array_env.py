@@ -442,7 +442,7 @@ def test_masks_of_parts_are_one_after_another_and_a_box_has_none():
         (lambda: line_env(adapter=Shaped(observation_space=Discrete(3))), "must return a Box, got"),
         (lambda: line_env(adapter=Shaped(action_space=Dict())), r"or a Box, got Dict\(\)"),
         (
-            lambda: line_env(adapter=Shaped(action_space=MultiDiscrete(np.ones((1, 1))))),
+            lambda: line_env(adapter=Shaped(action_space=MultiDiscrete(np.ones((1, 1), int)))),
             "one axis",
         ),
         (lambda: line_env(autoreset_mode="Never"), "'Never' is not a valid AutoresetMode"),
