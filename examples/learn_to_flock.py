@@ -30,6 +30,7 @@ BINS = 12
 TURNS = np.array([-0.3, 0.0, 0.3])
 VISION, DISCOUNT, RATE = 15.0, 0.8, 0.3
 BIRDS_COUNT, SIDE, STEPS = 100, 60.0, 50
+RANDOM = np.random.default_rng(3)
 LARGER = Flock(side=2 * SIDE)
 
 
@@ -127,7 +128,7 @@ def train(env: ArrayEnv, episodes: int, seed: int = 1) -> tuple[TablePolicy, lis
 
 
 def at_random(observations: NDArray[Any]) -> Ints:
-    return np.random.default_rng().integers(0, len(TURNS), len(observations))
+    return RANDOM.integers(0, len(TURNS), len(observations))
 
 
 def best_rule(observations: NDArray[Any]) -> Ints:
