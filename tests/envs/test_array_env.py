@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from placet.envs import ArrayEnv
 from placet.envs.array_env import NO_ACTION
 from placet.kernel.prng import mix64
+from placet.scenarios.population_view import Some
 from tests.envs.line import (
     CELLS,
     GOAL,
@@ -170,6 +171,37 @@ def test_members_may_act_by_several_kinds_and_by_none():
     assert cells(env) == moved.tolist()
     assert sum(infos[0]["counts"].values()) == 4
     assert env.codes[1] == NO_ACTION
+
+
+class Wrong(Walk):
+    """Members that do not exist, or arrays of another length, in part after some are terminated."""
+
+    def __init__(self, agents: Any, count: int) -> None:
+        super().__init__()
+        self._agents, self._count = agents, count
+
+    def to_payload(self, actions, view):
+        return {"Step": Some(self._agents, {"by": np.zeros(self._count, int)})}
+
+
+@pytest.mark.parametrize("is_suspended", [False, True])
+def test_rows_that_do_not_fit_are_refused_also_where_some_members_are_left_out(is_suspended):
+    for agents, count, message in [
+        ([0, 1, 9], 3, "must be numbers 0..2, got 9"),
+        ([0, 1], 3, r"by of Step must be an array of shape"),
+        ([1, 1], 2, "1 is there twice"),
+    ]:
+        env = line_env(3, adapter=Wrong(agents, count))
+        env.reset(1)
+        if is_suspended:
+            env.kernel.change_agent("walkers:2", "suspended")
+        with pytest.raises(ValueError, match=message):
+            env.step([STAY] * 3)
+    env = line_env(3, adapter=Wrong([2, 0], 2))
+    env.reset(1)
+    env.kernel.change_agent("walkers:2", "suspended")
+    env.step([STAY] * 3)
+    assert env.codes.tolist() == [0, NO_ACTION, NO_ACTION]
 
 
 class Both(Walk):

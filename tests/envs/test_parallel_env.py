@@ -288,6 +288,9 @@ def test_environments_need_at_least_one_step():
 # an adapter of one's own
 
 
+ONE_EVERY_TEN_SECONDS: Any = {"Add": {"rate": 0.1, "burst": 1}}
+
+
 class Posting(EnvAdapter):
     """Each agent may ask for an effect, and observes its own counter."""
 
@@ -470,6 +473,49 @@ def test_a_copy_of_a_population_goes_on_as_the_original():
         one.step(dict.fromkeys(one.agents, 2))
     assert env.kernel.world_digest() == branch.kernel.world_digest()
     assert env.state().tolist() == branch.state().tolist()
+
+
+class Twice(Posting):
+    """An action adds to the own counter, and then again; both or neither."""
+
+    def to_intent(self, agent, action, view):
+        return [{"kind": "Add", "payload": {"amount": amount}} for amount in (1, action)]
+
+
+def test_several_intents_of_an_action_are_one_batch():
+    env = WorldEnv(Lab, Twice(), {"ann": {}, "bob": {"count": 2}})
+    env.reset(1)
+    observations, _, _, _, infos = env.step({"ann": 1, "bob": 1})
+    assert [float(seen[0]) for seen in observations.values()] == [2, 4]
+    assert all(info["admitted"] for info in infos.values())
+    env = WorldEnv(Lab, Twice(), {"ann": {}}, config=KernelConfig(quotas=ONE_EVERY_TEN_SECONDS))
+    env.reset(1)
+    observations, _, _, _, infos = env.step({"ann": 1})
+    assert infos["ann"]["code"] == "batch_exceeds_burst"
+    assert observations["ann"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: WorldEnv(Lab, Posting(), ["ann"]), r"agents must map names .*, got \['ann'\]"),  # type: ignore[arg-type]
+        (lambda: WorldEnv(Lab(), Posting(), {}), "domain_factory must be a class of a domain, or"),  # type: ignore[arg-type]
+        (lambda: WorldEnv(Lab, Posting(), {}, populations=[1]), "populations must map names"),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_arguments_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("proposal", ["Add", 1, [1], [{"kind": "Add"}, None]])
+def test_an_action_that_means_no_intent_is_an_error(proposal):
+    adapter = Posting()
+    adapter.to_intent = lambda *_: proposal  # type: ignore[method-assign]
+    env = WorldEnv(Lab, adapter, {"ann": {}})
+    env.reset(1)
+    with pytest.raises(ValueError, match=r"to_intent\(\) must return \{\"kind\""):
+        env.step({"ann": 1})
 
 
 def test_an_adapter_without_a_state_says_so():

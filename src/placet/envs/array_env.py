@@ -269,15 +269,13 @@ class ArrayEnv:
                     f"the kind {kind!r}, got {payload!r:.80}"
                 )
             own = {name: own_values(self.kernel, values) for name, values in payload.items()}
-            if agents is None and not acting.all():
-                agents = view.numbers
-            if agents is not None:
-                kept = acting[agents]
-                if not kept.all():
-                    own = {name: np.asarray(values)[kept] for name, values in own.items()}
-                    agents = agents[kept]
-                if not len(agents):
-                    continue
+            if not acting.all():
+                numbers = view.numbers if agents is None else np.asarray(agents)
+                kept = ~np.isin(numbers, view.numbers[~acting])
+                own = {name: _rows_of(values, kept) for name, values in own.items()}
+                agents = numbers[kept]
+            if agents is not None and not len(agents):
+                continue
             req_id = req_id_of(self._steps * REQ_IDS + number)
             yield ColumnBatch(kind, self._population, own, req_id, agents, view.seq)
 
@@ -331,3 +329,9 @@ class ArrayEnv:
             return
         shape = (self.num_agents, mask_width(self.single_action_space))
         self.action_masks = checked_answer("action_masks", masks, shape, np.bool_)
+
+
+def _rows_of(values: object, kept: Array) -> Array:
+    """Return the kept rows; of an array of another length all, so that the kernel refuses it."""
+    array = np.asarray(values)
+    return array[kept] if array.shape[:1] == kept.shape else array

@@ -24,7 +24,7 @@ class Episodes:
         tick_s: As passed.
 
     Raises:
-        ValueError: `steps_max` is below 1, or simulated time ends before.
+        ValueError: `steps_max` is below 1, simulated time ends before, or the factory is none.
     """
 
     def __init__(
@@ -36,6 +36,11 @@ class Episodes:
         steps_max: int,
         tick_s: float,
     ) -> None:
+        if not callable(domain_factory):
+            raise ValueError(
+                "domain_factory must be a class of a domain, or a function without arguments that "
+                f"returns one, got {domain_factory!r:.80}"
+            )
         if steps_max < 1:
             raise ValueError(f"max_steps must be at least 1, got {steps_max!r}")
         require_time_for(steps_max, tick_s)

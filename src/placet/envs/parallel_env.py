@@ -58,10 +58,16 @@ class EnvAdapter(Protocol):
     def action_space(self, agent: str) -> Space[Any]:
         """Return the space of an agent's actions; called once."""
 
-    def to_intent(self, agent: str, action: Any, view: View) -> Mapping[str, Json] | None:  # noqa: ANN401
+    def to_intent(
+        self,
+        agent: str,
+        action: Any,  # noqa: ANN401  # of the action space
+        view: View,
+    ) -> Mapping[str, Json] | Sequence[Mapping[str, Json]] | None:
         """Return the intent of an action, `kind` and `payload`; None proposes nothing.
 
-        Other fields of an intent, such as `priority`, are optional; missing ones are filled in.
+        Other fields of an intent, such as `priority`, are optional; missing ones are filled in. A
+        list of intents is one batch, which is admitted or refused as a whole.
         """
 
     def observe(self, view: View, agent: str) -> Array:
@@ -211,9 +217,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._steps = 0
         self.agents = list(self.possible_agents)
         world_seed = self.kernel.config.seed
-        for name, keywords in _given(self._populations, world_seed).items():
+        for name, keywords in _given(self._populations, world_seed, "populations").items():
             self.kernel.register_population(name, **keywords)
-        registrations = _given(self._registrations, world_seed)
+        registrations = _given(self._registrations, world_seed, "agents")
         for agent in self.agents:
             if agent in registrations:
                 self.kernel.register_agent(agent, **registrations[agent])
@@ -234,7 +240,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         dict[str, bool],
         dict[str, dict[str, Json]],
     ]:
-        """Submit one intent per action, all at the same simulated time, and advance one tick.
+        """Submit a batch per action, all at the same simulated time, and advance one tick.
 
         Returns:
             Observations, rewards, terminations, truncations and infos of the agents that were
@@ -251,8 +257,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._check_actions(actions)
         before, adapter = self._views, self._adapter
         acting = [agent for agent in self.agents if agent in actions]
-        intents = [self._intent(agent, actions[agent]) for agent in acting]
-        batches = {a: [i] for a, i in zip(acting, intents, strict=True) if i is not None}
+        proposals = {agent: self._batch(agent, actions[agent]) for agent in acting}
+        batches = {agent: batch for agent, batch in proposals.items() if batch}
         decided = whole_step(self.kernel, self._episodes.tick_s, [*batches.values()])
         verdicts = dict(zip(batches, decided, strict=True))
         self._collect_refusals(batches, verdicts)
@@ -315,8 +321,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self.collector.check()
 
     def _names_for(self, seed: int) -> Iterator[str]:
-        yield from _given(self._registrations, seed)
-        for name, keywords in _given(self._populations, seed).items():
+        yield from _given(self._registrations, seed, "agents")
+        for name, keywords in _given(self._populations, seed, "populations").items():
             yield from (f"{name}:{number}" for number in range(keywords["count"]))
 
     def _check_actions(self, actions: Mapping[str, Any]) -> None:
@@ -353,23 +359,49 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             )
         return info | {"action_mask": given.astype(np.int8)}
 
-    def _intent(self, agent: str, action: Any) -> dict[str, Json] | None:  # noqa: ANN401
+    def _batch(self, agent: str, action: Any) -> list[dict[str, Json]]:  # noqa: ANN401
+        """Return the intents of an action; empty if it proposes nothing."""
         view = self._views[agent]
-        proposal = self._adapter.to_intent(agent, action, view)
+        proposal: Any = self._adapter.to_intent(agent, action, view)
         if proposal is None:
-            return None
+            return []
+        req_id = f"step:{self._steps}"
+        if isinstance(proposal, Mapping):
+            return [self._intent(agent, proposal, req_id, view)]
+        if not isinstance(proposal, list | tuple) or not all(map(_is_mapping, proposal)):
+            raise ValueError(
+                'to_intent() must return {"kind": ..., "payload": ...}, a list of such, or None, '
+                f"got {proposal!r:.80}"
+            )
+        numbered = enumerate(proposal)
+        return [self._intent(agent, one, f"{req_id}:{number}", view) for number, one in numbered]
+
+    def _intent(
+        self, agent: str, proposal: Mapping[str, Json], req_id: str, view: View
+    ) -> dict[str, Json]:
         return {
             "priority": _PRIORITY,
             "schema_version": SCHEMA_VERSION,
-            "req_id": f"step:{self._steps}",
+            "req_id": req_id,
             "context_seq": view.view_seq,
             **proposal,
             "agent_id": agent,
         }
 
 
-def _given(value: Any, seed: int) -> Any:  # noqa: ANN401  # a value, or a function of the seed
-    return value(seed) if callable(value) else value
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _given(value: Any, seed: int, what: str) -> Mapping[str, Any]:  # noqa: ANN401
+    """Return a mapping, or the one that a function of the seed returns."""
+    given: Any = value(seed) if callable(value) else value
+    if not isinstance(given, Mapping):
+        raise ValueError(
+            f"{what} must map names to the keywords of their registration, such as "
+            f'{{"ann": {{}}}}, got {given!r:.80}'
+        )
+    return given
 
 
 def _fitting(method: str, array: Any, space: Space[Any]) -> Array:  # noqa: ANN401
