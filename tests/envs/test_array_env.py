@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from placet.envs import ArrayEnv
 from placet.envs.array_env import NO_ACTION
+from placet.kernel import Domain, Field, Kind, Table
 from placet.kernel.prng import mix64
 from placet.scenarios.population_view import Some
 from tests.envs.line import (
@@ -219,6 +220,62 @@ def test_the_first_refusal_of_a_member_is_its_code():
     expected = ["line.edge" if cell == 0 else "admitted" for cell in before]
     assert "line.edge" in expected
     assert [env.code_of(code) for code in env.codes] == expected
+
+
+@pytest.mark.parametrize("on_rule_error", ["raise", "refuse"])
+def test_the_reward_compares_the_columns_before_and_after(on_rule_error):
+    env = at([0, 1], on_rule_error=on_rule_error)
+    assert env.step([LEFT, RIGHT])[1].tolist() == [-0.25, 0]  # a refusal: the rest is written
+    assert env.step([RIGHT, STAY])[1].tolist() == [0, -0.25]
+
+
+class Board(Domain):
+    """Players who fill the cell of their number, and note a number as their score."""
+
+    name, version = "board", "1"
+    tables = (
+        Table("board.players", {"score": Field("i4")}),
+        Table("board.cells", {"value": Field("i4")}, rows=2),
+    )
+
+    def __init__(self):
+        self.kinds = (
+            Kind("Fill", {"value": Field("i4")}, rows=self._fill, table="board.players"),
+            Kind("Note", {"score": Field("i4")}, rows=self._note, table="board.players"),
+        )
+
+    def _fill(self, rows):
+        rows.claim("board.cells", rows.numbers)
+        rows.put("board.cells", rows.numbers, "value", rows.payload["value"])
+
+    def _note(self, rows):
+        rows.write("score", rows.payload["score"])
+
+
+class FillAndNote(Walk):
+    """Each player fills its cell, and notes what the cell had before."""
+
+    def to_payload(self, actions, view):
+        return {"Fill": {"value": actions}, "Note": {"score": view.table("board.cells")["value"]}}
+
+    def observe(self, view):
+        return view["score"][:, None]
+
+    def reward(self, before, after):
+        return after["score"] - before["score"]
+
+    def is_done(self, view):
+        return view["score"] < 0
+
+
+@pytest.mark.parametrize("on_rule_error", ["raise", "refuse"])
+def test_all_payloads_of_a_step_are_of_the_state_before_it(on_rule_error):
+    adapter, table = FillAndNote(), "board.players"
+    env = ArrayEnv(Board, adapter, "players", 2, table=table, on_rule_error=on_rule_error)
+    env.reset(1)
+    assert env.step([1, 2])[1].tolist() == [0, 0]
+    assert env.step([2, 0])[1].tolist() == [1, 2]
+    assert env.kernel.state["board.cells"]["cells:0"]["value"] == 2
 
 
 # episodes
