@@ -328,6 +328,9 @@ def test_the_next_step_begins_an_episode_where_gymnasium_has_it_so():
     assert env.kernel.ledger.tick == 0
     assert observations.ravel().tolist() == cells(env)
     assert (env.codes == NO_ACTION).all()
+    assert not env.masks.any()
+    env.step([STAY] * 5)
+    assert env.masks.all()
 
 
 def test_without_autoreset_a_step_after_the_end_is_refused():
@@ -376,9 +379,11 @@ def test_columns_may_be_a_function_of_the_seed():
 def test_action_masks_follow_the_state():
     env = MASKED()
     env.reset(2)
+    first = env.action_masks
     for _ in range(9):
         at_edge = np.array(cells(env)) == 0
         assert env.action_masks is not None
+        assert env.action_masks is first
         assert (env.action_masks[:, LEFT] == ~at_edge).all()
         allowed = [np.flatnonzero(row)[0] for row in env.action_masks]
         *_, infos = env.step(allowed)

@@ -75,7 +75,8 @@ class ArrayEnv:
             or `refuse` the rows as `rule_error`. That of `config` has no effect.
         autoreset_mode: `SAME_STEP`, as in PufferLib: the last step of an episode begins the next,
             `observations` are its first ones, and `final_observations` those of the end.
-            `NEXT_STEP`: the step after the last one ignores its actions and begins the next.
+            `NEXT_STEP`: the step after the last one ignores its actions and begins the next, with
+            `masks` False.
             `DISABLED`: call `reset`.
         buf: Arrays to write into, by the names of the attributes; None makes new ones.
 
@@ -90,7 +91,7 @@ class ArrayEnv:
         rewards: Reward of each member, f4.
         terminals: Whether each member is terminated.
         truncations: Whether the episode of each member was cut off.
-        masks: Whether each member took part in the step.
+        masks: Whether each member took part in the step; after `reset`, whether it may act.
         actions: The latest action of each member.
         action_masks: Which actions each member may choose, `(num_agents, actions)`; None if the
             adapter has no masks.
@@ -214,18 +215,19 @@ class ArrayEnv:
         given = checked_actions(self.single_action_space, actions, self.num_agents)
         if not self._is_started:
             raise ValueError("there is no episode; call reset to start one")
-        self.actions[...] = given
+        self.actions[:] = given
         if self._is_over:
             if self.autoreset_mode is not AutoresetMode.NEXT_STEP:
                 raise ValueError("the episode has ended; call reset to start the next")
             self.reset()
+            self.masks[:] = False  # the step from one episode to the next is no transition
             return self._results({})
         view = self._view()
         acting = self._is_live & ~view.suspended
         members = self.kernel.population(self._population)
         fields = self.kernel.tree.tables[self._table].fields
         before = {field: members[field] for field in fields}
-        batches = list(self._batches(view, given, acting))
+        batches = list(self._batches(view, acting))
         verdicts = whole_step(self.kernel, self._episodes.tick_s, batches)
         self._steps += 1
         self._note_codes(batches, verdicts)
@@ -254,11 +256,9 @@ class ArrayEnv:
         infos = [info] if info else []
         return self.observations, self.rewards, self.terminals, self.truncations, infos
 
-    def _batches(
-        self, view: PopulationView, actions: Array, acting: Array
-    ) -> Iterator[ColumnBatch]:
+    def _batches(self, view: PopulationView, acting: Array) -> Iterator[ColumnBatch]:
         """Yield the column batches of a step, without the rows of members that take no part."""
-        answer: object = self._adapter.to_payload(actions, view)
+        answer: object = self._adapter.to_payload(self.actions, view)
         if not isinstance(answer, Mapping):
             raise ValueError(f"to_payload() must return a dict of kinds, got {answer!r:.80}")
         for number, (kind, given) in enumerate(answer.items()):
@@ -328,7 +328,10 @@ class ArrayEnv:
             self.action_masks = None
             return
         shape = (self.num_agents, mask_width(self.single_action_space))
-        self.action_masks = checked_answer("action_masks", masks, shape, np.bool_)
+        allowed = checked_answer("action_masks", masks, shape, np.bool_)
+        if self.action_masks is None:
+            self.action_masks = np.zeros(shape, np.bool_)
+        self.action_masks[:] = allowed  # the answer may be a column of the world
 
 
 def _rows_of(values: object, kept: Array) -> Array:
