@@ -31,6 +31,7 @@ PUBLIC_PACKAGES: Final = frozenset(
         "placet.agents.contract",
         "placet.agents.tools",
         "placet.domains.memory",
+        "placet.domains.space",
         "placet.domains.world",
         "placet.envs",
         "placet.errors",

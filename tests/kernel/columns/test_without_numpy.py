@@ -102,3 +102,33 @@ refused(lambda: load(world, Ledger(GateSettings.of(KernelConfig())), 9))
 def test_a_snapshot_with_a_table_names_the_extra(tmp_path: Path) -> None:
     assert _loading(opened(1)[0], tmp_path) == "refused"
     assert _loading(opened(1, with_birds=False)[0], tmp_path) == "refused"
+
+
+def test_a_world_of_cells_runs(tmp_path: Path) -> None:
+    program = """
+from placet.domains.space import Grid, Occupancy, scale_free
+
+grid, network = Grid(5, 5, torus=True), scale_free(9, 2, seed=1)
+places = Occupancy(grid, "forest.foxes", "forest.cells")
+
+
+class Forest(Domain):
+    name, version = "forest", "1"
+    kinds = (
+        Kind("Go", dict, lambda draft, intent: places.move(draft, "ann", intent["payload"]["to"])),
+    )
+
+    def on_register(self, draft, agent_id, attributes):
+        draft.create("forest.foxes", agent_id)
+        return places.move(draft, agent_id, 0)
+
+
+kernel = Kernel(Forest())
+kernel.register_agent("ann")
+assert kernel.decide(kernel.intent("Go", {"to": grid.neighbors(0)[0]}, agent="ann")).admitted
+assert places.occupants(kernel.state, 24) == ("ann",)
+assert network.neighbors(8)
+assert "numpy" not in sys.modules
+print("ran")
+"""
+    assert run(program, b"", tmp_path) == "ran"
