@@ -153,18 +153,7 @@ def test_links_join_each_pair_once():
     assert (kernel.population("people")["state"] == sir.INFECTIOUS).sum() == 5
 
 
-def test_steps_and_mates_are_drawn_among_those_there_are():
-    side, home = 3, np.arange(9)
-    drawn = [wealth.step(home, np.full(9, unit), side) for unit in np.linspace(0, 0.9999, 200)]
-    for cell in range(9):
-        row, column = divmod(cell, side)
-        around = {
-            (row + i) * side + column + j
-            for i in (-1, 0, 1)
-            for j in (-1, 0, 1)
-            if (i or j) and 0 <= row + i < side and 0 <= column + j < side
-        }
-        assert {int(to[cell]) for to in drawn} == around
+def test_mates_are_drawn_among_those_there_are():
     cells = np.array([2, 0, 2, 2, 1])
     for draw in np.linspace(0, 0.999, 7):
         has_mate, mate = wealth.mates(cells, np.full(5, draw))

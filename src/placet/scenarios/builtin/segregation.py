@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from placet.domains.space import CellTable, Grid
 from placet.kernel import Domain, Draft, Field, Kind, Table
 from placet.kernel.arrays.words import Array
 from placet.kernel.plugin.domain import NewPopulation
@@ -26,12 +27,10 @@ class Segregation(Domain):
 
     def __init__(self, side: int = 20, minority: float = 0.5) -> None:
         self._side, self._minority = side, minority
-        cell = Field("i4", low=0, high=side * side - 1)
-        self.tables = (
-            Table(PEOPLE, {"cell": cell, "group": Field("u1", high=1)}),
-            Table(CELLS, {"who": Field("i4", default=-1)}, rows=side * side),
-        )
-        self.kinds = (Kind("Settle", {"cell": cell}, rows=settle, table=PEOPLE),)
+        self._cells = cells = CellTable(Grid(side, side), CELLS)
+        people = Table(PEOPLE, {"cell": cells.field, "group": Field("u1", high=1)})
+        self.tables = (people, cells.table)
+        self.kinds = (Kind("Settle", {"cell": cells.field}, rows=self._settle, table=PEOPLE),)
 
     def settings(self) -> Mapping[str, Any]:
         """Return the keywords that rebuild this domain."""
@@ -41,21 +40,12 @@ class Segregation(Domain):
         """Place each person in a separate cell, and draw its group."""
         random = np.random.default_rng(draft.randint_below(2**32, "places"))
         cells = random.permutation(self._side * self._side)[: population.count]
-        people = draft.columns(population.table)
-        people.set("cell", cells)
-        people.set("group", random.random(population.count) < self._minority)
-        draft.columns(CELLS).set("who", np.arange(population.count), cells)
+        self._cells.populate(draft, population, cells)
+        group = random.random(population.count) < self._minority
+        draft.columns(population.table).set("group", group)
 
-
-def settle(rows: Rows) -> None:
-    """Leave the own cell and take a free one."""
-    to, home = rows.payload["cell"], rows.own["cell"]
-    rows.refuse(rows.table(CELLS)["who"][to] >= 0, "occupied", "the cell must be free")
-    rows.claim(CELLS, to)
-    rows.claim(CELLS, home)
-    rows.write("cell", to)
-    rows.put(CELLS, to, "who", rows.numbers)
-    rows.put(CELLS, home, "who", -1)
+    def _settle(self, rows: Rows) -> None:
+        self._cells.move(rows, rows.payload["cell"])
 
 
 def move(view: PopulationView) -> dict[str, Any]:
@@ -75,11 +65,10 @@ def move(view: PopulationView) -> dict[str, Any]:
 
 def neighbors_of(cell: Array, group: Array, side: int) -> tuple[Array, Array]:
     """Return the number of like and of other people in the eight cells around each person."""
-    grid = np.zeros((2, side + 2, side + 2), np.int8)  # a plane for each group, with an empty edge
-    grid[group, cell // side + 1, cell % side + 1] = 1
-    around = [grid[:, i : side + i, j : side + j] for i in range(3) for j in range(3)]
-    count = np.sum(around, axis=0).reshape(2, -1)
-    return count[group, cell] - 1, count[1 - group, cell]
+    lives = np.zeros((2, side * side), np.bool_)  # a layer for each group
+    lives[group, cell] = True
+    count = np.stack([Grid(side, side).sum_neighbors(layer) for layer in lives])
+    return count[group, cell], count[1 - group, cell]
 
 
 def like_share(cell: Array, group: Array, side: int) -> float:

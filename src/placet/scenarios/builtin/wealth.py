@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from placet.domains.space import Grid
 from placet.kernel import Domain, Draft, Field, Kind, Table
 from placet.kernel.arrays.words import Array
 from placet.kernel.plugin.domain import NewPopulation
@@ -27,7 +28,7 @@ class Wealth(Domain):
     name, version = "wealth", "1"
 
     def __init__(self, side: int = 10) -> None:
-        self._side = side
+        self._grid = Grid(side, side)
         cell = Field("i4", low=0, high=side * side - 1)
         self.tables = (Table(PEOPLE, {"cell": cell, "coins": Field("i4", default=1, low=0)}),)
         self.kinds = (
@@ -37,20 +38,18 @@ class Wealth(Domain):
 
     def settings(self) -> Mapping[str, Any]:
         """Return the keywords that rebuild this domain."""
-        return {"side": self._side}
+        return {"side": self._grid.width}
 
     def on_populate(self, draft: Draft, population: NewPopulation) -> None:
         """Place the people at random."""
         random = np.random.default_rng(draft.randint_below(2**32, "places"))
-        cells = random.integers(0, self._side * self._side, population.count)
+        cells = random.integers(0, self._grid.count, population.count)
         draft.columns(population.table).set("cell", cells)
 
     def _walk(self, rows: Rows) -> None:
-        to, home, side = rows.payload["cell"], rows.own["cell"], self._side
-        by_row, by_column = abs(to // side - home // side), abs(to % side - home % side)
-        rows.refuse(
-            np.maximum(by_row, by_column) > 1, "too_far", "a step leads to an adjacent cell"
-        )
+        to, home = rows.payload["cell"], rows.own["cell"]
+        is_far = self._grid.distances(home, to) > 1
+        rows.refuse(is_far, "too_far", "a step leads to an adjacent cell")
         rows.write("cell", to)
 
 
@@ -66,22 +65,11 @@ def give(rows: Rows) -> None:
 
 def walk_and_give(view: PopulationView) -> dict[str, Any]:
     """Return an adjacent cell of each person, and then the gifts to a person of the same cell."""
-    cell = step(view["cell"], view.random_unit("step"), view.settings["side"])
+    side = view.settings["side"]
+    cell = Grid(side, side).choose_neighbor(view["cell"], view.random_unit("step"))
     has_mate, mate = mates(cell, view.random_unit("mate"))
     is_giving = has_mate & (view["coins"] > 0)
     return {"Walk": {"cell": cell}, "Give": view.only(is_giving, to=mate[is_giving])}
-
-
-def step(cell: Array, unit: Array, side: int) -> Array:
-    """Return for each cell one of the adjacent cells that there are, by the draw `unit`."""
-    row, column = cell // side, cell % side
-    top, left = np.maximum(row - 1, 0), np.maximum(column - 1, 0)
-    high = np.minimum(row + 2, side) - top
-    wide = np.minimum(column + 2, side) - left
-    place = np.floor(unit * (high * wide - 1)).astype(np.int64)
-    place += place >= (row - top) * wide + column - left  # the cell itself is passed over
-    to: Array = (top + place // wide) * side + left + place % wide
-    return to
 
 
 def mates(cell: Array, unit: Array) -> tuple[Array, Array]:
