@@ -121,9 +121,30 @@ async def test_an_unknown_action_is_answered_with_an_error_prompt() -> None:
         turn = await session.send("go")
         assert "'XYZ' does not exist. Choose from: " in turn.attempts[0].issues[0].message
         assert turn.outcome == "applied"
+    first, again = integration.asked
+    assert (first["message"], first["history"]) == ("go", [])
+    assert again["message"].startswith(
+        "go\n\nNothing of your last answer was done:\n- kind_unknown: 'XYZ' does not exist. Choose "
+    )
+    assert again["message"].endswith("\nAnswer the message again.")
+    asked, answered = again["history"]
+    assert (asked["text"], answered["outcome"]) == ("go", "refused")
+    assert '"kind":"XYZ"' in answered["text"]
+    assert again["message"].removeprefix("go\n\n") in answered["text"]
     prompt = parse_intent(CALL.replace("till.put", "XYZ"), domain=Till())
     assert isinstance(prompt, str)
     assert "'XYZ' does not exist. Choose from: " in prompt
+
+
+async def test_an_integration_that_is_asked_again_is_never_asked_the_same() -> None:
+    answers = [call(inputs={"amount": -1}), call(inputs={"amount": -2}), call()]
+    integration = Integration(*answers)
+    async with talk(adapter=integration, mode="autonomous") as session:
+        assert (await session.send("go")).outcome == "applied"
+    messages = [asked["message"] for asked in integration.asked]
+    assert "amount must be 0 or more, got -1 (at /actions/0/payload/amount)" in messages[1]
+    assert "got -2" in messages[2], "of the last answer; the history has all of them"
+    assert [len(asked["history"]) for asked in integration.asked] == [0, 2, 4]
 
 
 def test_the_registry_is_a_list_of_tools_and_a_selection_is_an_intent() -> None:

@@ -122,14 +122,14 @@ async def test_a_plan_is_refused_after_the_world_changed_too_often() -> None:
     world = Meddled([Fickle(), Sessions()], OrchestratorConfig())
     async with world:
         session = await Session.open(
-            world=world, mode="interactive", adapter=ScriptedAdapter([[put(1)]])
+            world=world, mode="interactive", adapter=ScriptedAdapter([[put(1)]] * 2)
         )
         await session.grant("till.put", by="ann")
-        world.meddling = 9
+        world.meddling = 99
         turn = await session.send("go")
         assert (turn.outcome, turn.attempts[0].issues[0].code) == ("failed", "stale_context")
         assert "the world moved 5 times" in turn.message
-        assert await total(session) == 5, "bob's"
+        assert await total(session) == 10, "bob's, of two plans"
 
 
 async def test_open_approval_requests_are_never_evicted() -> None:

@@ -8,6 +8,7 @@ from placet.agents.adapters.scripted import plan_of
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
 from placet.agents.proposal.legacy import AgentAdapter, ChatIntent, ExecutionPlan
 from placet.agents.proposal.plan import VERSION
+from placet.agents.proposal.repair_text import history_after, message_after
 from placet.schemas.codec import Json
 
 
@@ -27,7 +28,8 @@ class Subclassed:
         """Return the integration's answer to a message as a `PlannerOutput`.
 
         Its `message_to_intent_or_plan` is called in a worker thread. A thread that does not return
-        before the deadline is abandoned.
+        before the deadline is abandoned. If it is asked again, the faults of its answers follow the
+        message, and are in the history.
 
         Raises:
             Exception: Whatever the integration raises.
@@ -35,8 +37,8 @@ class Subclassed:
         media = {"items": [item._asdict() for item in context.media]} if context.media else None
         answer = await to_thread.run_sync(
             self._adapter.message_to_intent_or_plan,
-            context.message,
-            [dict(turn) for turn in context.history],
+            message_after(context.message, context.repairs),
+            history_after(context.message, context.history, context.repairs),
             context.state or {},
             registry_of(context),
             media,

@@ -14,6 +14,7 @@ from hashlib import blake2b
 
 import anyio
 
+from placet.agents.loop.losses import is_loss, with_old_values
 from placet.agents.loop.model_calls import BudgetExceeded
 from placet.agents.loop.plan_executor import PlanExecutor
 from placet.agents.proposal.adapter import (
@@ -51,7 +52,8 @@ class TurnUsage:
     Attributes:
         requests: Number of answers of the adapter.
         repairs: Number of answers that could not be read as a plan.
-        attempts: Number of plans that were submitted and refused.
+        attempts: Number of plans that were submitted and refused, without the first loss.
+        losses: Number of plans that were refused because others changed the world.
         usage: Requests, tokens and cost of the answers.
         repairing: The faulty answers with their faults.
         seen: Digests of faulty answers, to detect a repetition.
@@ -61,6 +63,7 @@ class TurnUsage:
     requests: int = 0
     repairs: int = 0
     attempts: int = 0
+    losses: int = 0
     usage: Usage = field(default_factory=Usage)
     repairing: list[Repair] = field(default_factory=list)
     seen: set[bytes] = field(default_factory=set)
@@ -188,17 +191,31 @@ class PlanningLoop:
         result = await self._plan_executor.submit(
             plan, self._mode, seconds_left=self.counters.seconds_left
         )
+        result = result._replace(issues=with_old_values(result.issues, context.state))
         kinds = tuple(action.kind for action in plan.actions)
         self._note(raw, result.status, kinds, result.issues)
         if result.status in {"applied", "held"} or result.has_acted:
             return end_of(result)
-        self.counters.attempts += 1
-        # Without the seq of the plan: the same actions refused again are no progress.
-        is_new = self._is_new([action.model_dump() for action in plan.actions], result.issues)
+        is_new = self._count_refusal(plan, result.issues)
         end = after_refused(result.issues, is_new, self.counters, self._limits, self._mode)
         if end is not None:
             end = end_of(result) if result.status == "failed" else end._replace(plan_result=result)
         return self._again_unless(end, raw, result.issues)
+
+    def _count_refusal(self, plan: Plan, issues: Sequence[Issue]) -> bool:
+        """Count a refused plan, and return whether it is progress.
+
+        The world moved, not the plan, where others changed it: the same actions may be right now.
+        The first such loss of a turn uses no attempt, so it is asked once more in every mode.
+        """
+        counters = self.counters
+        if is_loss(issues):
+            counters.losses += 1
+            counters.attempts += counters.losses > 1
+            return True
+        counters.attempts += 1
+        # Without the seq of the plan: the same actions refused again are no progress.
+        return self._is_new([action.model_dump() for action in plan.actions], issues)
 
     def _note(
         self,

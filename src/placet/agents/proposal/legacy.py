@@ -73,8 +73,10 @@ class AgentAdapter(ABC):
         """Convert a user message and its context into a structured intent.
 
         Args:
-            message: Raw text from the user.
-            history: Past turns of the conversation.
+            message: Raw text from the user; if the method is called again for it, followed by the
+                faults of its last answer.
+            history: Past turns of the conversation, then the refused answers to this message with
+                their faults.
             state: Snapshot of the agent's view.
             registry: `{"actions": kinds with schema, risk and cost, "components": state schema}`.
             media: Data of an image or document.

@@ -111,12 +111,15 @@ class Issue(Strict):
         message: Failed check, expected value, actual value, and the remedy.
         at: JSON pointer into the plan.
         suggestions: Nearest valid values, best first.
+        changed: Visible changes by other agents that led to the refusal: `{path, by, seq, new}`;
+            where a proposer is asked again, the changed fields, also with `old`.
     """
 
     code: str
     message: str
     at: str = ""
     suggestions: tuple[str, ...] = ()
+    changed: tuple[dict[str, JsonValue], ...] = ()
 
     @property
     def is_repairable(self) -> bool:
@@ -134,4 +137,8 @@ class Issue(Strict):
             message=refusal.message,
             at=at,
             suggestions=tuple(refusal.suggestions),
+            changed=tuple(
+                {"path": one["entity"], "by": one["by"], "seq": one["seq"], "new": one["now"]}
+                for one in refusal.changed
+            ),
         )
