@@ -598,16 +598,34 @@ async def test_an_interruptible_policy_is_canceled_with_the_reason_and_called_ag
         assert actor.statistics() == (1, 1, 0, 1)
 
 
+@pytest.mark.parametrize(
+    ("limits", "interruptions"),
+    [({}, 2), ({"tries_max": 2}, 1), ({"interruptions_max": 3}, 3), ({"interruptions_max": 0}, 0)],
+)
 @in_virtual_time
-async def test_a_policy_is_interrupted_a_bounded_number_of_times():
+async def test_a_policy_is_interrupted_a_bounded_number_of_times(limits, interruptions):
     async with open_world() as world:
         policy = Writer()
-        actor = run(world, "alice", policy, tries_max=3)
+        actor = run(world, "alice", policy, **limits)
         other = run(world, "bob", Adder("bob"))
-        await asyncio.sleep(13)
-        assert (policy.begun, len(policy.reasons)) == (3, 2)
-        assert actor.statistics() == (1, 1, 0, 2)
+        await asyncio.sleep(14)
+        assert (policy.begun, len(policy.reasons)) == (interruptions + 1, interruptions)
+        assert actor.statistics() == (1, 1, 0, interruptions)
         assert other.statistics().admitted >= 12
+
+
+@in_virtual_time
+async def test_refused_batches_of_a_turn_leave_its_interruptions_bounded():
+    """With a threshold the uninterrupted call is stale when it ends, and is called again."""
+    async with open_world(staleness_threshold=0) as world:
+        policy = Writer()
+        actor = run(world, "alice", policy)
+        for number in range(31):
+            await asyncio.sleep(1)
+            added = add(f"b{number}", agent_id="bob", context_seq=world.kernel.seq)
+            await world.actor.post_batch([added], "bob")
+        assert (policy.begun, len(policy.reasons)) == (5, 2)
+        assert actor.statistics() == (2, 0, 2, 2)
 
 
 @pytest.mark.parametrize("is_set", [True, False])

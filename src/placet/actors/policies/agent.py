@@ -120,6 +120,7 @@ class PolicyCall(Generic[S]):
 
 
 _TRIES_MAX = 5
+_INTERRUPTIONS_MAX = 2
 _BACKOFF_FIRST_S = 0.01
 _BACKOFF_MAX_S = 1.0
 _PASS_PAUSE_S = 0.01
@@ -198,6 +199,8 @@ class AgentActor:
         seed: Seed of the back-off jitter.
         tries_max: Maximum calls of the policy in one turn, where a refusal or an interruption
             says that a retry may succeed. The last call is not interrupted, so it completes.
+        interruptions_max: Maximum interruptions in one turn; later calls complete. Where others
+            change the world faster than the policy thinks, more of them only discard its work.
         intents_max: Maximum intents taken from a policy's iterator.
         threaded: Call the policy, a plain function, in a separate thread.
         interruptible: Cancel and repeat the policy's call when its view is no longer true; None
@@ -220,8 +223,10 @@ class AgentActor:
         intents_max: int = Limits().batch_intents_max,
         threaded: bool = False,
         interruptible: bool | StalenessOptions | None = None,
+        interruptions_max: int = _INTERRUPTIONS_MAX,
     ) -> None:
         self._handle = handle
+        self._interruptions_max = interruptions_max
         self._pause_s = pause_s
         self._pause_sim_s = pause_sim_s
         self._seed = seed
@@ -313,9 +318,11 @@ class AgentActor:
         Returns:
             Minimum seconds to wait before the next turn; None if the agent's run has ended.
         """
+        last = self._interrupted + self._interruptions_max
         for attempt in range(self._tries_max):
+            may_interrupt = attempt + 1 < self._tries_max and self._interrupted < last
             try:
-                batch = await self._call_policy(attempt)
+                batch = await self._call_policy(attempt, may_interrupt=may_interrupt)
             except StaleContextError as stale:
                 self._note_interruption(stale)
                 continue
@@ -339,11 +346,13 @@ class AgentActor:
                 await anyio.sleep(pause_s)
         return 0.0
 
-    async def _call_policy(self, attempt: int) -> Sequence[Mapping[str, Json]] | None:
+    async def _call_policy(
+        self, attempt: int, *, may_interrupt: bool
+    ) -> Sequence[Mapping[str, Json]] | None:
         if self._observer is not None:
             observation = await self._next_observation(self._observer, is_retry=attempt > 0)
             return None if observation is None else await self._policy_call.ask(observation)
-        if self._staleness is None or attempt + 1 == self._tries_max:
+        if self._staleness is None or not may_interrupt:
             return await self._policy_call.ask(await self._handle.refresh_view())
         async with self._handle.fresh_context(self._staleness) as context:
             return await self._policy_call.ask(context.view)
