@@ -1,5 +1,6 @@
 """A model at a server of its own, over HTTP, at a terminal and in Python: cost, limits, causes."""
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,33 @@ def test_a_chat_at_a_terminal_asks_shows_the_cost_and_can_be_stopped(model, tmp_
     refused = run_process(*again, folder=tmp_path, stdin=b"say hello\n")
     assert '"stop":"cost_exhausted"' in refused.out
     assert (refused.code, len(model.requests())) == (1, sent)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message", "stop", "tokens"),
+    [
+        (("--max-output-tokens", "77"), "say hello", "completed", 77),
+        (("--max-seconds", "0.4"), "be silent", "deadline_exceeded", 4096),
+        (
+            ("--max-request-seconds", "0.1", "--max-output-tokens", "9000"),
+            "be silent",
+            "planner_unavailable",
+            9000,
+        ),
+    ],
+)
+def test_a_chat_sets_the_time_and_the_length_of_an_answer(
+    model, tmp_path, flags, message, stop, tokens
+):
+    configure(tmp_path, model)
+    words = ("chat", "--domain", "world", "--mode", "autonomous", "--json", *flags)
+    said = run_process(*words, folder=tmp_path, stdin=f"{message}\n".encode())
+    turn = json.loads(said.out.splitlines()[-1])
+    assert turn["stop"] == stop, said.err
+    assert {one["max_tokens"] for one in model.requests()} == {tokens}
+    if stop == "planner_unavailable":
+        assert len(model.requests()) == 2, "there was time for a second request"
+        assert turn["message"].startswith(f"{model.address} did not answer in time: if it is slow")
 
 
 @pytest.mark.anyio

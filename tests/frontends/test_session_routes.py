@@ -297,6 +297,9 @@ async def test_only_members_of_a_session_have_access():
         ({"price": [0, 0], "proposer": "scripted"}, 422),
         ({"max_usd": -1}, 422),
         ({"max_tokens": 0}, 422),
+        ({"max_seconds": 0}, 422),
+        ({"max_request_seconds": 90_000}, 422),
+        ({"max_output_tokens": 0}, 422),
         ({"agent": "system"}, 422),
         ({"role": "x"}, 422),
         ({"session": "main"}, 409),
@@ -313,11 +316,13 @@ async def test_a_session_has_the_limits_and_the_price_of_its_opening(monkeypatch
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     body = {"session": "two", "proposer": "openai:unlisted", "price": [0.25, 2]}
     async with talking() as talk:
-        opened = await talk.served.post("sessions", {**body, "max_usd": None, "max_tokens": 9})
+        opened = await talk.served.post(
+            "sessions", {**body, "max_usd": None, "max_tokens": 9, "max_seconds": 300}
+        )
         assert opened.status_code == 201, opened.text
         sessions = talk.served.app.state.sessions
         (limits,) = (o.session.limits for (_, name), o in sessions.items() if name == "two")
-        assert (limits.cost_usd_max, limits.tokens_max) == (None, 9)
+        assert (limits.cost_usd_max, limits.tokens_max, limits.seconds_max) == (None, 9, 300)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Configuration: later sources win, unknown keys are refused, and all of it can be printed."""
 
+import inspect
 import json
 import re
 import tomllib
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.agents import AgentLimits
+from placet.agents import AgentLimits, Llm
 from placet.domains.world import World
 from placet.server.config import ServeConfig
 from placet.server.model_config import ModelConfig
@@ -142,6 +143,9 @@ def test_none_is_accepted_for_optional_settings(tmp_path):
         ("[model]\nmax_usd = -0.1", "max_usd must be US dollars of at least 0, got -0.1"),
         ("[model]\nmax_usd = nan", "max_usd must be US dollars"),
         ("[model]\nmax_tokens = 0", "max_tokens must be at least 1"),
+        ("[model]\nmax_output_tokens = 0", "max_output_tokens must be at least 1, got 0"),
+        ("[model]\nmax_seconds = 0", "max_seconds must be seconds above 0 and at most 86400"),
+        ("[model]\nmax_request_seconds = nan", "max_request_seconds must be seconds above 0"),
     ],
 )
 def test_an_invalid_value_is_reported_with_its_source(tmp_path, text, said):
@@ -163,6 +167,8 @@ def test_address_key_and_price_are_those_of_one_model(tmp_path):
         price = [0, 2.5]
         max_usd = "none"
         max_tokens = 900
+        max_seconds = 900
+        max_output_tokens = 512
         """,
     )
     model = load_settings(path, environ={}).serve.model
@@ -173,25 +179,32 @@ def test_address_key_and_price_are_those_of_one_model(tmp_path):
         price=[0, 2.5],
         max_usd=None,
         max_tokens=900,
+        max_seconds=900,
+        max_output_tokens=512,
     )
+    assert model.request_seconds == 450, "there is time for a second request"
     same = {"PLACET_MODEL_NAME": "openai-chat:qwen3:4b", "PLACET_MODEL_MAX_USD": "0.5"}
     assert load_settings(path, environ=same).serve.model == replace(model, max_usd=0.5)
     other = {"PLACET_MODEL_NAME": "openai:gpt-5-mini", "PLACET_MODEL_PRICE": "[1, 2]"}
-    assert load_settings(path, environ=other).serve.model == ModelConfig(
-        name="openai:gpt-5-mini", price=[1, 2], max_usd=None, max_tokens=900
+    assert load_settings(path, environ=other).serve.model == replace(
+        model, name="openai:gpt-5-mini", base_url=None, api_key_env=None, price=[1, 2]
     )
-    assert model.of_model("openai:gpt-5-mini") == ModelConfig(
-        name="openai:gpt-5-mini", max_usd=None, max_tokens=900
+    assert model.of_model("openai:gpt-5-mini") == replace(
+        model, name="openai:gpt-5-mini", base_url=None, api_key_env=None, price=None
     )
     assert model.of_model(model.name) == model
 
 
 def test_the_limits_of_a_model_are_those_of_an_agent():
     limits = AgentLimits()
-    assert (ModelConfig().max_usd, ModelConfig().max_tokens) == (
+    model = ModelConfig()
+    assert (model.max_usd, model.max_tokens, model.max_seconds) == (
         limits.cost_usd_max,
         limits.tokens_max,
+        limits.seconds_max,
     )
+    stated = inspect.signature(Llm).parameters["attempt_seconds_max"].default
+    assert model.request_seconds == stated
 
 
 @pytest.mark.parametrize(

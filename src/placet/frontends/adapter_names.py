@@ -79,10 +79,14 @@ def _model(name: str, config: ModelConfig, *, keeps_price: bool) -> Adapter:
             f"installed: pip install 'placet[llm]' ({error})"
         ) from error
 
+    tokens = config.max_output_tokens
+
     def llm(price: Sequence[float] | None) -> Llm:
         return Llm(
             name,
             prices=None if price is None else Prices(*price),
+            settings=None if tokens is None else {"max_tokens": tokens},
+            attempt_seconds_max=config.request_seconds,
             base_url=config.base_url,
             api_key_env=config.api_key_env,
         )
@@ -113,15 +117,10 @@ def _nobody(_context: PlannerInput) -> None:
     """Send no notification: open questions are in the list."""
 
 
-def agent_limits(model: ModelConfig, **more: Json) -> AgentLimits:
-    """Return the limits of the turns of an agent.
-
-    Args:
-        model: The limits in money and tokens.
-        **more: Other fields of `AgentLimits`.
-    """
+def agent_limits(model: ModelConfig) -> AgentLimits:
+    """Return the limits of the turns of an agent, in money, tokens and time."""
     usd = None if model.max_usd is None else Decimal(str(model.max_usd))
-    return AgentLimits(cost_usd_max=usd, tokens_max=model.max_tokens, **more)
+    return AgentLimits(cost_usd_max=usd, tokens_max=model.max_tokens, seconds_max=model.max_seconds)
 
 
 def kept_prices_path() -> Path:

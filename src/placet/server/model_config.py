@@ -7,6 +7,10 @@ from math import isfinite
 from typing import Final
 from urllib.parse import urlsplit
 
+SECONDS_MAX: Final = 86_400
+"""Longest limit of a turn or of a request, real seconds: a day."""
+
+_REQUESTS_OF_A_TURN: Final = 2
 _PRICES: Final = (2, 3)
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 
@@ -25,6 +29,10 @@ class ModelConfig:
             None for the price list.
         max_usd: Limit of a turn in US dollars; None for no limit.
         max_tokens: Limit of a turn in tokens, input and output.
+        max_seconds: Limit of a turn in real seconds, at most a day.
+        max_request_seconds: Limit of one request to the model in real seconds; None is half of
+            `max_seconds`, so that there is time for a second one.
+        max_output_tokens: Limit of the tokens of one answer; None is the adapter's, 4 096.
 
     Raises:
         ValueError: A value is none of these.
@@ -36,6 +44,9 @@ class ModelConfig:
     price: list[float] | None = None
     max_usd: float | None = 1.0
     max_tokens: int = 50_000
+    max_seconds: float = 120.0
+    max_request_seconds: float | None = None
+    max_output_tokens: int | None = None
 
     def __post_init__(self) -> None:
         _check_url(self.base_url)
@@ -50,14 +61,28 @@ class ModelConfig:
             )
         if self.max_usd is not None and not (isfinite(self.max_usd) and self.max_usd >= 0):
             raise ValueError(f"max_usd must be US dollars of at least 0, got {self.max_usd!r}")
-        if self.max_tokens < 1:
-            raise ValueError(f"max_tokens must be at least 1, got {self.max_tokens!r}")
+        for key in ("max_tokens", "max_output_tokens"):
+            if (count := getattr(self, key)) is not None and count < 1:
+                raise ValueError(f"{key} must be at least 1, got {count!r}")
+        for key in ("max_seconds", "max_request_seconds"):
+            seconds = getattr(self, key)
+            if seconds is not None and not 0 < seconds <= SECONDS_MAX:
+                raise ValueError(
+                    f"{key} must be seconds above 0 and at most {SECONDS_MAX}, got {seconds!r}"
+                )
+
+    @property
+    def request_seconds(self) -> float:
+        """Limit of one request to the model, real seconds."""
+        if self.max_request_seconds is not None:
+            return self.max_request_seconds
+        return self.max_seconds / _REQUESTS_OF_A_TURN
 
     def of_model(self, name: str | None) -> "ModelConfig":
         """Return the configuration for a model; address, key and price are those of `name` only."""
         if self.name in {None, name}:
             return replace(self, name=name)
-        return ModelConfig(name=name, max_usd=self.max_usd, max_tokens=self.max_tokens)
+        return replace(self, name=name, base_url=None, api_key_env=None, price=None)
 
 
 def is_price(price: Sequence[float]) -> bool:

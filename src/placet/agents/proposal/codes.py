@@ -143,7 +143,11 @@ TABLE: Final[dict[Code, CodeFacts]] = {
         "(prices=, --price), set no limit in money (cost_usd_max=None, --max-usd none), or count "
         "tokens alone (on_unknown_price='tokens_only').",
     ),
-    Code.DEADLINE_EXCEEDED: _turn(504, "The turn took longer than it may."),
+    Code.DEADLINE_EXCEEDED: _turn(
+        504,
+        "The turn took longer than it may: raise its limit (--max-seconds, max_seconds, in Python "
+        "seconds_max).",
+    ),
     Code.OPERATOR_STOPPED: _turn(409, "An operator stopped the turn."),
     Code.CONTEXT_TOO_LARGE: _turn(413, "The context of the planner is larger than its limit."),
     Code.INTERNAL: _turn(500, "Something failed inside; nothing was changed."),

@@ -76,6 +76,20 @@ def chat(  # noqa: PLR0917  # the command line has no positions
         int | None,
         typer.Option(min=1, metavar="N", help="Limit of a turn in tokens. Default: 50 000."),
     ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Limit of a turn in seconds. Default: 120."),
+    ] = None,
+    max_request_seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S", help="Limit of one request to the model. Default: half of a turn's."
+        ),
+    ] = None,
+    max_output_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Limit of one answer in tokens. Default: 4 096."),
+    ] = None,
     *,
     as_json: AsJson = False,
 ) -> int:
@@ -88,7 +102,13 @@ def chat(  # noqa: PLR0917  # the command line has no positions
     """
     check_words(mode, session)
     is_there = _is_somebody_there() and not as_json
-    flags = _flags(agent, price, max_usd, max_tokens)
+    limits = {
+        "max_tokens": max_tokens,
+        "max_seconds": max_seconds,
+        "max_request_seconds": max_request_seconds,
+        "max_output_tokens": max_output_tokens,
+    }
+    flags = _flags(agent, price, max_usd, limits)
     model, of_world = _chosen_model(flags, assignments)
     adapter = proposer(model, keeps_price=price is not None)
     domains, config = conversation_world("chat", domain, store, of_world)
@@ -110,16 +130,19 @@ def _opening(
     **options: str | None,
 ) -> AbstractAsyncContextManager[Session]:
     """Return the session to open. A person as the proposer has an hour for each proposal."""
-    limits = agent_limits(model)
     if isinstance(adapter, TerminalHumanAdapter):
-        limits = agent_limits(model, seconds_max=_PERSON_SECONDS_MAX)
+        model = replace(model, max_seconds=max(model.max_seconds, _PERSON_SECONDS_MAX))
         seconds_max = max(config.limits.effect_seconds_max, _PERSON_SECONDS_MAX)
         config = replace(config, limits=replace(config.limits, effect_seconds_max=seconds_max))
+    limits = agent_limits(model)
     return opened_session(domains, config, adapter=adapter, limits=limits, **options)
 
 
 def _flags(
-    agent: str | None, price: str | None, max_usd: str | None, max_tokens: int | None
+    agent: str | None,
+    price: str | None,
+    max_usd: str | None,
+    limits: Mapping[str, float | None],
 ) -> dict[str, Given]:
     """Return the values of the options about the model, by the key in `[model]`."""
     flags: dict[str, Given] = {}
@@ -129,8 +152,11 @@ def _flags(
         flags["price"] = Given(_read_price(price), "--price")
     if max_usd is not None:
         flags["max_usd"] = Given(_read_max_usd(max_usd), "--max-usd")
-    if max_tokens is not None:
-        flags["max_tokens"] = Given(max_tokens, "--max-tokens")
+    flags |= {
+        key: Given(limit, f"--{key.replace('_', '-')}")
+        for key, limit in limits.items()
+        if limit is not None
+    }
     return flags
 
 

@@ -18,7 +18,7 @@ from placet.schemas.identity import ID_CHARS_MAX
 from placet.server.http.parameters import Fields, Identity, PathPart
 from placet.server.http.problems import Problem
 from placet.server.http.routing import Body
-from placet.server.model_config import ModelConfig
+from placet.server.model_config import SECONDS_MAX, ModelConfig
 from placet.server.wire_schemas import REFERENCE, array_schema, object_schema, ref
 
 _SessionName = Annotated[PathPart, Meta(max_length=SESSION_CHARS_MAX)]
@@ -31,6 +31,14 @@ _Proposer = Annotated[
         "server's configuration, else scripted"
     ),
 ]
+_Seconds = Annotated[float, Meta(gt=0, le=SECONDS_MAX)]
+_LIMITS: Final = (
+    "max_usd",
+    "max_tokens",
+    "max_seconds",
+    "max_request_seconds",
+    "max_output_tokens",
+)
 _People = Annotated[dict[Identity, _Role], Meta(description="name -> role, which may be empty")]
 
 
@@ -38,8 +46,9 @@ class SessionOpening(Fields, frozen=True):
     """Request body that opens a session; without an agent, the session keeps its present agent.
 
     `price` is that of the model, US dollars for a million tokens of input, output, and of cached
-    input if that differs. `max_usd` (null: no limit) and `max_tokens` limit a turn. The defaults
-    are in the section `[model]` of the server's configuration, with address and key of that model.
+    input if that differs. `max_usd` (null: no limit), `max_tokens` and `max_seconds` limit a turn,
+    `max_request_seconds` and `max_output_tokens` one request to the model. The defaults are in the
+    section `[model]` of the server's configuration, with address and key of that model.
     """
 
     session: _SessionName = "main"
@@ -50,11 +59,14 @@ class SessionOpening(Fields, frozen=True):
     price: _Price | None = None
     max_usd: Annotated[float, Meta(ge=0)] | UnsetType | None = UNSET
     max_tokens: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    max_seconds: _Seconds | UnsetType = UNSET
+    max_request_seconds: _Seconds | UnsetType = UNSET
+    max_output_tokens: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
 
     def model(self, configured: ModelConfig) -> ModelConfig:
         """Return the model and the limits that the body states, over those of the server."""
         name = configured.name if self.proposer is UNSET else self.proposer
-        chosen = {"price": self.price, "max_usd": self.max_usd, "max_tokens": self.max_tokens}
+        chosen = {key: getattr(self, key) for key in ("price", *_LIMITS)}
         stated: dict[str, Any] = {key: value for key, value in chosen.items() if value is not UNSET}
         if self.price is None:
             del stated["price"]

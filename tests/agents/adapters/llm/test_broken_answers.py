@@ -98,7 +98,7 @@ async def test_an_empty_answer_is_requested_again() -> None:
 
 async def test_a_request_is_abandoned_at_the_deadline_of_its_turn() -> None:
     requests = Requests(FunctionModel(hangs), {}, attempt_seconds_max=60.0)
-    with pytest.raises(PlannerTimedOut, match=r"did not answer in time$"):
+    with pytest.raises(PlannerTimedOut, match=r"did not answer in time: "):
         await requests.send([], NOTHING, _soon())
     limits = AgentLimits(seconds_max=0.2)
     async with Session.open(domain=World(), adapter=Llm(hangs), limits=limits) as session:

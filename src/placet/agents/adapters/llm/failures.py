@@ -81,6 +81,11 @@ def cause_of(error: Exception, model: Model, key_advice: str = "") -> str:
     )
 
 
+_SLOW: Final = (
+    "{at} did not answer in time: if it is slow, raise the limit of a request "
+    "(--max-request-seconds, max_request_seconds, in Python attempt_seconds_max)"
+)
+
 _CAUSES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (ModelAuthenticationError, "{at} refused the key{status}: {key}"),
     (
@@ -94,7 +99,7 @@ _CAUSES: Final[tuple[tuple[type[Exception], str], ...]] = (
         "the request is longer than {model} takes{status}: shorten the context",
     ),
     (ModelRequestRejectedError, "{at} rejected the request{status}: check the model's settings"),
-    (ModelRequestTimeout, "{at} did not answer in time"),
+    (ModelRequestTimeout, _SLOW),
     (ModelConnectionError, "no connection to {at}: check that a server runs at this address"),
     (ModelServerError, "the server at {at} failed{status}: ask again {later}"),
     (ModelUnavailableError, "the server at {at} is not available{status}: ask again {later}"),

@@ -48,11 +48,12 @@ Function: TypeAlias = Callable[
 """Stands for a model: its messages and what it is offered, to its answer."""
 
 _FILTERED: Final = "the provider's content filter stopped the answer"
+_CUT_OFF: Final = (
+    "the answer was cut off at its greatest length (--max-output-tokens, max_output_tokens, in "
+    "Python settings={'max_tokens': ...}); none of it was proposed: propose less"
+)
 _BROKEN_OFF: Final[Mapping[str | None, tuple[str, str]]] = {
-    "length": (
-        Code.PLAN_TOO_LARGE,
-        "the answer was cut off at its greatest length; none of it was proposed: propose less",
-    ),
+    "length": (Code.PLAN_TOO_LARGE, _CUT_OFF),
     "error": (
         Code.ENVELOPE_INVALID,
         "the answer broke off with an error; none of it was proposed: propose it again",
