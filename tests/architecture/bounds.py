@@ -359,6 +359,7 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "actors/observation/interest.py:InterestManager._indexes",
         "actors/supervisor.py:Supervisor._failures",
         "actors/supervisor.py:Supervisor._scopes",
+        "agents/adapters/replay.py:ReplayAdapter._calls",
         "agents/adapters/scripted.py:ScriptedAdapter._steps",
         "agents/proposal/catalogue.py:Catalogue._adapters",
         "agents/proposal/catalogue.py:Catalogue.kinds",

@@ -147,7 +147,12 @@ def test_a_chat_at_a_terminal_asks_shows_the_cost_and_can_be_stopped(model, tmp_
     ("flags", "message", "stop", "tokens"),
     [
         (("--max-output-tokens", "77"), "say hello", "completed", 77),
-        (("--max-seconds", "0.4"), "be silent", "deadline_exceeded", 4096),
+        (
+            ("--max-seconds", "0.4", "--max-request-seconds", "9"),
+            "be silent",
+            "deadline_exceeded",
+            4096,
+        ),
         (
             ("--max-request-seconds", "0.1", "--max-output-tokens", "9000"),
             "be silent",

@@ -4,7 +4,7 @@ The layer imports no runtime; `placet.Orchestrator` satisfies `WorldPort`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from placet.kernel.plugin.domain import Risk
 from placet.kernel.plugin.registry import Registry
@@ -131,14 +131,14 @@ class WorldPort(Protocol):
     async def register_executor(
         self,
         kind: str,
-        handler: Callable[[Effect], Awaitable[Json]],
+        handler: Any,  # noqa: ANN401  # a function, or a mark of the runtime on one
         *,
         delivery: Literal["at_most_once"],
         concurrency: int,
         seconds_max: float,
         on_in_doubt: Callable[[Effect], Awaitable[Settlement]],
     ) -> None:
-        """Register the handler that executes effects of a kind."""
+        """Register the handler that executes effects of a kind, or a mark on a handler."""
 
     async def submit(
         self,

@@ -5,9 +5,9 @@ process died before the answer came is not repeated either; its turn ends, and t
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -60,16 +60,25 @@ class ModelCalls:
         self._is_registered = False
 
     @classmethod
-    async def of(cls, world: WorldPort) -> "ModelCalls":
-        """Return the one `ModelCalls` of a world; the first call registers its executor."""
+    async def of(cls, world: WorldPort, mark: Callable[[Any], object]) -> "ModelCalls":
+        """Return the one `ModelCalls` of a world; the first call registers its executor.
+
+        Args:
+            world: The world.
+            mark: Marks a handler that a fork may run too.
+        """
         calls = _OF_WORLDS.setdefault(world, cls())
-        await calls.make_possible(world)
+        await calls.make_possible(world, mark)
         return calls
 
-    async def make_possible(self, world: WorldPort) -> None:
+    async def make_possible(self, world: WorldPort, mark: Callable[[Any], object]) -> None:
         """Register the executor of model calls, if it is not registered yet.
 
         If the first caller was canceled, the next one does it.
+
+        Args:
+            world: The world.
+            mark: Marks a handler that a fork may run too.
 
         Raises:
             ValueError: Another object executes this world's model calls.
@@ -78,7 +87,7 @@ class ModelCalls:
             if not self._is_registered:
                 await world.register_executor(
                     PROPOSE,
-                    self._run,
+                    mark(self._run),
                     delivery="at_most_once",
                     concurrency=_CALLS_MAX,
                     seconds_max=_SECONDS_MAX,
@@ -271,8 +280,28 @@ def _usage_of(record: Mapping[str, Json]) -> Usage:
 
 
 def digest_of(context: PlannerInput) -> str:
-    """Return a digest of a context, for the record of the call."""
+    """Return a digest of a planner input: all of it that an answer may depend on, besides time."""
     media = [f"{item.sha256} {item.mime}" for item in context.media]
     parts = [context.text, context.message, str(context.base_seq), str(context.repairs), *media]
-    text = "\x00".join(parts)
+    if len(context.catalogue) > context.tools_max:  # the text names the kinds, without payloads
+        parts.append(to_json(context.catalogue.schemas()).decode())
+    return _digest("\x00".join(parts))
+
+
+def request_digest(adapter: Adapter | None, context: PlannerInput) -> str:
+    """Return the digest of a whole request, under which its answer is recorded.
+
+    An adapter with a method `request_digest(context)` computes it from the request that it would
+    send. For any other adapter its class and the planner input are hashed.
+    """
+    own = getattr(adapter, "request_digest", None)
+    if own is not None:
+        try:
+            return str(own(context))
+        except Exception:  # noqa: BLE001  # a provider's own; `propose` fails in the same way
+            return ""
+    return _digest(f"{type(adapter).__name__}\x00{digest_of(context)}")
+
+
+def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()

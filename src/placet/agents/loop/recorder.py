@@ -157,8 +157,16 @@ class SessionRecorder:
         )
         return await self._world.submit([intent])
 
-    def ask(self, turn: int, attempt: int, adapter: str, digest: str) -> Intent:
-        """Build the intent that records a call of an adapter."""
+    def ask(self, turn: int, attempt: int, adapter: str, digest: str, request: str) -> Intent:
+        """Build the intent that records a call of an adapter.
+
+        Args:
+            turn: Number of the turn.
+            attempt: Number of the call in the turn.
+            adapter: Class of the adapter.
+            digest: Digest of the planner input.
+            request: Digest of the whole request.
+        """
         return self._system_intents.intent(
             "session.ask",
             session=self._session,
@@ -166,6 +174,7 @@ class SessionRecorder:
             attempt=attempt,
             adapter=adapter,
             digest=digest,
+            request=request,
         )
 
     async def grant(

@@ -53,7 +53,7 @@ class ContextBuilder:
                 results=results,
                 facts=facts[-limits.facts_max :] if limits.facts_max else (),
                 issues=repairs[-1].issues if repairs else (),
-                budget={"tokens": left, "seconds": round(counters.seconds_left)},
+                budget={"tokens": left},  # no time: equal requests have equal texts
                 last_turns=len(history),
                 last_results=limits.results_last,
                 tokens_max=limits.context_tokens_max,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from placet.agents.loop.model_calls import ModelCalls
 from placet.agents.loop.recorder import SessionError, row_of
 from placet.agents.ports import Handle, WorldPort
 from placet.domains.session import (
@@ -17,6 +18,7 @@ from placet.domains.session.payloads import TURNS
 from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import find_domain, make_domain
 from placet.runtime.config import OrchestratorConfig
+from placet.runtime.executors.fork_handlers import LiveHandler
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.identity import is_identity
 from placet.schemas.names import name_fault
@@ -98,6 +100,17 @@ async def agent_of(world: WorldPort, session: str, agent: str | None) -> str:
         message = other_agent(session, owner, str(agent))
         raise SessionError(message, code="session.agent_other")
     return owner
+
+
+async def model_calls(world: WorldPort) -> ModelCalls:
+    """Return the executor of a world's model calls.
+
+    Calls of a fork's own sessions are made; a call that was open in its parent is the parent's.
+
+    Raises:
+        ValueError: Another object executes this world's model calls.
+    """
+    return await ModelCalls.of(world, LiveHandler)
 
 
 async def latest_mode(world: WorldPort, session: str) -> str:

@@ -27,7 +27,7 @@ import anyio
 from placet.actors.supervisor import HomeLoop
 from placet.agents.adapters import as_adapter
 from placet.agents.adapters.legacy import confirms, plan_of_answer
-from placet.agents.loop.model_calls import ModelCalls, digest_of
+from placet.agents.loop.model_calls import ModelCalls, digest_of, request_digest
 from placet.agents.loop.plan_executor import PlanExecutor, Resolution
 from placet.agents.loop.planning_loop import PlanningLoop, end_of, end_of_stop
 from placet.agents.loop.recorder import GONE, GONE_SECONDS, SessionRecorder, SystemIntentFactory
@@ -156,9 +156,11 @@ class Session:
         opener.session_name(session)
 
         async def open_in(closing: AsyncExitStack) -> Session:
-            opened = world
-            if opened is None:
+            opened: WorldPort
+            if world is None:
                 opened = await closing.enter_async_context(opener.world_of(domain, store))
+            else:
+                opened = world
             opener.require_sessions(opened)
             agent_id = await opener.agent_of(opened, session, agent)
             proposer = await opener.agent_handle(opened, agent_id, permissions)
@@ -168,7 +170,7 @@ class Session:
                 opened,
                 proposer,
                 recorder,
-                await ModelCalls.of(opened),
+                await opener.model_calls(opened),
                 mode=mode or await opener.latest_mode(opened, session),
                 adapter=adapter,
                 limits=limits or AgentLimits(),
@@ -429,7 +431,8 @@ class Session:
 
         async def ask(number: int, context: PlannerInput) -> PlannerOutput:
             name, digest = type(adapter).__name__, digest_of(context)
-            intent = self._recorder.ask(turn.number, number, name, digest)
+            request = request_digest(adapter, context)
+            intent = self._recorder.ask(turn.number, number, name, digest, request)
             return await self._calls.ask(self.world, intent, adapter, context)
 
         planning_loop = self._planning_loop = PlanningLoop(

@@ -272,7 +272,10 @@ def _ask(draft: Draft, intent: Intent) -> RuleRefusal | None:
     payload: Mapping[str, Json] = intent["payload"]
     if draft.get(TURNS, _turn_id(payload), "outcome") != "running":
         return _not_running(_turn_id(payload), "/turn")
-    draft.emit(PROPOSE, {name: payload[name] for name in ("session", "turn", "attempt")})
+    names = ["session", "turn", "attempt"]
+    if "request" in payload:  # so a fork reuses the answer to the very same request alone
+        names += ["digest", "request"]
+    draft.emit(PROPOSE, {name: payload[name] for name in names})
     return None
 
 

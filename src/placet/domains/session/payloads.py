@@ -45,13 +45,18 @@ class TurnPayload(TypedDict):
 
 
 class AskPayload(TypedDict):
-    """Payload of `session.ask`: a request to a proposer; `digest` covers the context it gets."""
+    """Payload of `session.ask`: a request to a proposer.
+
+    `digest` covers the planner input, `request` the model, messages, tools and settings. The record
+    of an older release has no `request`.
+    """
 
     session: SessionName
     turn: Count
     attempt: Count
     adapter: Name
     digest: Annotated[str, Field(max_length=64)]
+    request: NotRequired[Annotated[str, Field(max_length=64)]]
 
 
 class EndPayload(TypedDict):

@@ -82,8 +82,8 @@ def cause_of(error: Exception, model: Model, key_advice: str = "") -> str:
 
 
 _SLOW: Final = (
-    "{at} did not answer in time: if it is slow, raise the limit of a request "
-    "(--max-request-seconds, max_request_seconds, in Python attempt_seconds_max)"
+    "{at} did not answer in time: if it is slow, raise the limits of a turn and of a request "
+    "(--max-seconds, --max-request-seconds, in Python seconds_max, attempt_seconds_max)"
 )
 
 _CAUSES: Final[tuple[tuple[type[Exception], str], ...]] = (

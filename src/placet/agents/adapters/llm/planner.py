@@ -5,6 +5,7 @@ Asks a model, offers tool search if there are many kinds, and returns its output
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from hashlib import blake2b
 from time import monotonic
 from typing import Any, Final, Self, TypeAlias
 
@@ -40,6 +41,7 @@ from placet.agents.adapters.llm.responses import account_of, call_of, kept
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerUnavailable, Usage
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.tools import definitions
+from placet.schemas.codec import to_json
 from placet.schemas.keywords import explain_keywords
 
 Function: TypeAlias = Callable[
@@ -144,6 +146,22 @@ class Llm:
 
     async def __aexit__(self, *error: Any) -> None:  # noqa: ANN401  # passed on
         await self._requests.__aexit__(*error)
+
+    def request_digest(self, context: PlannerInput) -> str:
+        """Return the digest of the first request for a planner input.
+
+        It covers model, messages, tools and settings; the address of the server is no part of it.
+        """
+        is_searching = len(context.catalogue) > context.tools_max
+        tools = _parameters(context, is_searching).function_tools
+        settings = sorted((name, repr(value)) for name, value in self._settings.items())
+        request = [
+            f"{self._model.system}:{self._model.model_name}",
+            account_of(conversation(context, is_searching=is_searching)),
+            [[tool.name, tool.description, tool.parameters_json_schema] for tool in tools],
+            [list(setting) for setting in settings],
+        ]
+        return blake2b(to_json(request), digest_size=16).hexdigest()
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Ask the model, and return its answer; a search of kinds takes a further request.
