@@ -4,6 +4,7 @@ Payloads are checked for shape here and for meaning in the rules: a value of the
 a named refusal about a path, instead of a malformed batch.
 """
 
+from hashlib import blake2b
 from typing import Annotated, Any, Final, NotRequired, TypeAlias, cast
 
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler
@@ -91,6 +92,17 @@ class _OneError:
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Scalar = _Finite | bool | int | Annotated[str, Field(max_length=256)]
 Scalar: TypeAlias = Annotated[_Scalar, _OneError()]
+
+
+def retry_key(plan_id: str, version: int) -> str:
+    """Return the stem of the req_ids of a plan that was stale and comes again on another version.
+
+    A stem that is too long for a req_id is hashed.
+    """
+    key = f"{plan_id}@{version}"
+    if len(key) <= PLAN_ID_CHARS_MAX:
+        return key
+    return blake2b(key.encode(), digest_size=16).hexdigest()
 
 
 class PlanHead(TypedDict):

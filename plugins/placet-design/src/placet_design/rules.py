@@ -19,7 +19,7 @@ from placet_design.actions.normalize import (
     unchanged,
 )
 from placet_design.actions.protocol import stale_message
-from placet_design.payloads import ABOUT, DESIGN, PLANS
+from placet_design.payloads import ABOUT, DESIGN, PLANS, retry_key
 from placet_design.phase_results import ASSUMPTIONS
 from placet_design.refinable_fields import RefinableField, nearest_paths
 from placet_design.settings import PLANS_MAX, DesignSettings
@@ -163,10 +163,15 @@ def plan(draft: Draft, intent: Intent) -> RuleRefusal | None:
     refusal = _other_design(draft, payload["design_id"])
     if refusal is not None:
         return refusal
+    plan_id = payload["plan_id"]
+    is_retry = intent["req_id"] == f"{retry_key(plan_id, expected)}:0"
+    if is_retry and any(draft.get(PLANS, one, "plan") == plan_id for one in draft.ids(PLANS)):
+        message = f"a plan {plan_id!r} was applied before; send this one under another plan_id"
+        return refuse("plan_id_reused", message, at="/plan_id")
     slot = str(draft.get(ABOUT, DESIGN, "counts")[PLANS_COUNT] % PLANS_MAX)
     if not draft.exists(PLANS, slot):
         draft.create(PLANS, slot)
-    draft.put(PLANS, slot, "plan", payload["plan_id"])
+    draft.put(PLANS, slot, "plan", plan_id)
     return None
 
 

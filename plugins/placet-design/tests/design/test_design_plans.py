@@ -1,6 +1,7 @@
 """Plans: version, idempotence, dry run, the wire form, and the design that they are for."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from tests.design.designer import Designer, lock, more, put
@@ -42,6 +43,20 @@ def test_any_other_version_is_stale_older_or_newer(version):
             designer.plan(put("hull.loa", 60), version=version), designer.manager
         )
     assert designer.manager.get("hull.loa") == 51.0
+
+
+def test_a_stale_plan_is_executed_under_its_id_on_the_version_named():
+    designer = Designer()
+    plan = designer.plan(put("hull.loa", 60))
+    designer.execute(put("hull.loa", 50))
+    with pytest.raises(StalePlanError) as raised:
+        designer.executor.execute(plan)
+    again = replace(plan, design_version_before=raised.value.current_design_version)
+    assert designer.executor.execute(again).design_version_after == 2
+    assert designer.executor.execute(again).design_version_after == 2, "sent again: the same"
+    assert designer.manager.design_version == 2
+    with pytest.raises(PlacetError, match=r"a plan '.+' was applied before; send this one under"):
+        designer.executor.execute(replace(plan, design_version_before=2))
 
 
 def test_staleness_of_a_plan_precedes_its_other_errors():

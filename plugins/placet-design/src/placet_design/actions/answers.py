@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
+from placet.kernel.kernel import Kernel
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.errors import error_of
-from placet.schemas.refusal import Notice, Refusal, Stage
+from placet.schemas.refusal import Notice, Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 from placet_design import payloads
 from placet_design.actions.normalize import (
@@ -34,6 +35,7 @@ from placet_design.refinable_fields import RefinableField
 from placet_design.settings import DesignSettings
 
 STALE_PLAN: Final = "design.stale_plan"
+PLAN_REUSED: Final = "design.plan_id_reused"
 _VALUES: Final = frozenset({"set", "increase", "decrease"})
 
 
@@ -178,13 +180,16 @@ def require_answer(plan: ActionPlan, verdict: Verdict, current: int) -> None:
 
     Raises:
         StalePlanError: The plan is based on another version.
-        PlacetError: The gate refused the plan before the rules ran.
+        PlacetError: The gate refused the plan before the rules ran, or a plan with its id was
+            applied on another version.
     """
     if is_stale(plan, verdict, current):
         version = version_met(verdict, current)
         message = stale_message(plan.design_version_before, version)
         raise StalePlanError(message, current_design_version=version)
-    if verdict.refusals and verdict.refusals[0].stage not in {Stage.STRUCTURE, Stage.DOMAIN}:
+    first = verdict.refusals[0] if verdict.refusals else None
+    is_of_plan = first is not None and first.stage in {Stage.STRUCTURE, Stage.DOMAIN}
+    if first is not None and (not is_of_plan or first.code == PLAN_REUSED):
         raise error_of(verdict)
 
 
@@ -208,6 +213,23 @@ def is_stale(plan: ActionPlan, verdict: Verdict, current: int) -> bool:
     first = verdict.refusals[0] if verdict.refusals else None
     is_about_actions = first is not None and first.stage == Stage.STRUCTURE and bool(first.index)
     return is_about_actions and plan.design_version_before != current
+
+
+def may_retry(kernel: Kernel, plan: ActionPlan, agent_id: str, verdict: Verdict) -> bool:
+    """Return whether a plan with a known id may be tried on its version.
+
+    It may if the first plan with this id was refused as stale. An applied plan stays applied.
+
+    Args:
+        kernel: The kernel, which remembers the verdict on the first plan.
+        plan: The plan.
+        agent_id: Agent that submits it.
+        verdict: Verdict on the plan under the req_ids of the first.
+    """
+    if RefusalCode.REQ_ID_REUSED not in verdict.codes:
+        return False
+    first = kernel.verdict_of(agent_id, f"{plan.plan_id}:0")
+    return first is not None and STALE_PLAN in first.codes
 
 
 def version_met(verdict: Verdict, current: int) -> int:

@@ -1,7 +1,8 @@
 """Convert a plan into a batch, and a request body into a plan.
 
 A plan is one batch: its head, `design.plan`, then one intent per action. Their ids are
-`<plan_id>:<n>`, so a plan sent again is the same request.
+`<plan_id>:<n>`, so a plan sent again is the same request. A plan that was refused as stale may come
+again on another version: then they are `<plan_id>@<version>:<n>`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,19 +63,31 @@ def batch_of(
     context_seq: int = 0,
     intent: Intent | None = None,
     dry_run: bool = False,
+    is_retry: bool = False,
 ) -> dict[str, Json]:
-    """Build the batch of a plan, preceded by the parsed message if it is to be logged."""
+    """Build the batch of a plan, preceded by the parsed message if it is to be logged.
+
+    Args:
+        plan: The plan.
+        agent_id: Agent that submits it.
+        context_seq: Seq of the world that the plan was made for.
+        intent: The message.
+        dry_run: Decide, and change nothing.
+        is_retry: The plan was refused as stale, and comes again on another version.
+    """
     pairs = [("design.plan", plan_payload(plan))]
     if intent is not None:
         pairs.append(("design.intent", intent_payload(intent)))
     pairs += map(payload_of, plan.actions)
-    plan_id = plan.plan_id
+    key = plan.plan_id
+    if is_retry:
+        key = payloads.retry_key(key, plan.design_version_before)
     intents = [
         {  # as `intent_of` has it; its call for each would be 2 % of a plan
             "kind": kind,
             "payload": payload,
             "agent_id": agent_id,
-            "req_id": f"{plan_id}:{n}",
+            "req_id": f"{key}:{n}",
             "context_seq": context_seq,
             "priority": PRIORITY,
             "schema_version": SCHEMA_VERSION,

@@ -5,11 +5,13 @@ decides nothing.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from placet.schemas.codec import Json
 from placet.schemas.verdict import Verdict
 from placet_design.actions.answers import (
     ExecutionResult,
+    may_retry,
     rejected_indexes,
     rejections_of,
     replayed_answer,
@@ -40,7 +42,8 @@ class ActionExecutor:
     ) -> ExecutionResult:
         """Execute a plan as one commit, or a single action as a plan of one.
 
-        A plan sent again gets the same answer and has no second effect.
+        A plan sent again gets the same answer and has no second effect. A stale plan may come again
+        under its id on another version.
 
         Args:
             proposal: A plan, or an action, which is based on the current version.
@@ -55,9 +58,11 @@ class ActionExecutor:
         manager = self._manager
         plan = proposal if isinstance(proposal, ActionPlan) else self._plan_of(proposal)
         seq = manager.kernel.seq
-        batch = batch_of(plan, self._agent_id, context_seq=seq, intent=intent, dry_run=dry_run)
+        options: dict[str, Any] = {"context_seq": seq, "intent": intent, "dry_run": dry_run}
         before = values_before(manager, plan)
-        verdict = manager.decide(batch)
+        verdict = manager.decide(batch_of(plan, self._agent_id, **options))
+        if may_retry(manager.kernel, plan, self._agent_id, verdict):
+            verdict = manager.decide(batch_of(plan, self._agent_id, is_retry=True, **options))
         if verdict.refusals:
             require_answer(plan, verdict, manager.design_version)
         replayed = None

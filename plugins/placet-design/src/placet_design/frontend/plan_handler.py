@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from secrets import token_hex
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
@@ -14,9 +14,11 @@ from placet.schemas.verdict import Verdict
 from placet.server.http.responses import json_response
 from placet.server.routes.batches import verdict_answer
 from placet_design.actions.answers import (
+    PLAN_REUSED,
     STALE_PLAN,
     ExecutionResult,
     is_stale,
+    may_retry,
     replayed_answer,
     version_met,
 )
@@ -80,11 +82,7 @@ class DesignPlanHandler(NamedTuple):
         if now.is_agent_new and not dry_run:
             await self.enter()
             now = self._look(paths)
-        batch = batch_of(plan, self.agent_id, context_seq=now.seq, intent=intent, dry_run=dry_run)
-        if now.is_agent_new and dry_run:
-            verdict = await self._decided_on_a_copy(batch)
-        else:
-            verdict = await self.world.submit_nowait(batch, submitter=self.submitter)
+        verdict = await self._decide(plan, intent, now, dry_run=dry_run)
         if is_stale(plan, verdict, now.version):
             return _stale(plan, version_met(verdict, now.version))
         if answer_of(verdict) is None:
@@ -101,6 +99,22 @@ class DesignPlanHandler(NamedTuple):
         if dry_run:
             body |= {"dry_run": True, "diff": result.diff()}
         return json_response(body)
+
+    async def _decide(
+        self, plan: ActionPlan, intent: Intent | None, now: "_Now", *, dry_run: bool
+    ) -> Verdict:
+        options: dict[str, Any] = {"context_seq": now.seq, "intent": intent, "dry_run": dry_run}
+        batch = batch_of(plan, self.agent_id, **options)
+        if now.is_agent_new and dry_run:
+            return await self._decided_on_a_copy(batch)
+        verdict = await self.world.submit_nowait(batch, submitter=self.submitter)
+        is_retry = self.world.query_nowait(
+            lambda kernel: may_retry(kernel, plan, self.agent_id, verdict)
+        )
+        if not is_retry:
+            return verdict
+        batch = batch_of(plan, self.agent_id, is_retry=True, **options)
+        return await self.world.submit_nowait(batch, submitter=self.submitter)
 
     def _look(self, paths: Sequence[str | None]) -> "_Now":
         """Read the state without a cycle of the orchestrator.
@@ -199,7 +213,7 @@ def answer_of(verdict: Verdict) -> dict[str, Json] | None:
     if verdict.admitted:
         return {"success": True, "rejections": []}
     first = verdict.refusals[0]
-    if first.stage not in _SEEDS_OWN or first.code == STALE_PLAN:
+    if first.stage not in _SEEDS_OWN or first.code in {STALE_PLAN, PLAN_REUSED}:
         return None
     rejections = [
         {"path": "", "reason": refusal.message, "code": refusal.code.removeprefix("design.")}
@@ -211,7 +225,7 @@ def answer_of(verdict: Verdict) -> dict[str, Json] | None:
 def _of_the_gate(verdict: Verdict) -> Response:
     """Return the response for other verdicts; a reused id has the design protocol's body."""
     first = verdict.refusals[0]
-    if first.code == RefusalCode.REQ_ID_REUSED:
+    if first.code in {RefusalCode.REQ_ID_REUSED, PLAN_REUSED}:
         body = {"error": "plan_id_reused", "message": first.message}
         return json_response(body, 409)
     return verdict_answer(verdict)

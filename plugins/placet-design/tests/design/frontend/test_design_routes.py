@@ -116,6 +116,38 @@ async def test_a_plan_of_another_version_is_stale_older_or_newer():
         assert spent["message"].endswith("send it under another plan_id")
 
 
+@pytest.mark.parametrize("plan_id", ["plan_1", "p" * 120])
+async def test_a_stale_plan_may_come_again_with_its_id_on_the_version_of_the_refusal(plan_id):
+    async with designing() as served:
+        url = await make(served)
+
+        async def send(version, *actions, query=""):
+            body = plan(*(actions or (POWER,)), version=version) | {"plan_id": plan_id}
+            answer = await served.post(f"{url}/actions{query}", body)
+            return answer.status_code, answer.json()
+
+        await served.post(f"{url}/actions", plan(LOA, number=2))
+        assert await send(0) == (409, stale(0, 1))
+        await served.post(f"{url}/actions", plan(set_to("hull.beam", 9), number=3, version=1))
+        assert await send(1) == (409, stale(1, 2)), "and it may be stale again"
+        status, shown = await send(2, query="?dry_run=true")
+        assert (status, shown["success"]) == (200, True)
+        status, applied = await send(2)
+        assert (status, applied["success"], applied["plan_id"]) == (200, True, plan_id)
+        assert applied["design_version_after"] == 3
+        assert await send(2) == (status, applied), "each of its bodies has its answer"
+        assert await send(0) == (409, stale(0, 3))
+        for version, actions in ((3, [POWER]), (2, [LOA])):  # it was applied, and is not again
+            status, reused = await send(version, *actions)
+            assert (status, reused["error"]) == (409, "plan_id_reused")
+        assert (await served.get(url)).json()["design_version"] == 3
+
+
+def stale(expected, current):
+    message = f"Plan is stale: expected design_version={expected}, current={current}"
+    return {"error": "stale_plan", "message": message, "current_design_version": current}
+
+
 async def test_a_rejected_plan_is_a_200_without_success():
     async with designing() as served:
         url = await make(served)
