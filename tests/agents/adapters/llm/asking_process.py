@@ -5,7 +5,7 @@ import sys
 
 from placet.agents import Llm, Session
 from placet.domains.world import World
-from tests.agents.adapters.llm.provider import OpenAI
+from placet.testing.faults.model_server import OpenAI
 
 
 async def main(url: str, store: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.agents.adapters.llm.provider import OpenAI, Provider, ReceivedRequest, Step
+from placet.testing.faults.model_server import OpenAI, Provider, ReceivedRequest, Step
 
 ROOT = Path(__file__).parents[4]
 OPENAI = OpenAI()

@@ -12,7 +12,7 @@ from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.context_text import build
 from placet.domains.session import Sessions
 from placet.domains.world import World
-from tests.agents.adapters.llm.provider import Anthropic, OpenAI, Provider
+from placet.testing.faults.model_server import Anthropic, OpenAI, Provider
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from placet.agents import Adapter, AgentLimits, Llm, ReplayAdapter, Session, Tur
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.runtime.clock import RealtimeClock
-from tests.agents.adapters.llm.provider import Anthropic, OpenAI, Provider, Responses, Step, Wire
+from placet.testing.faults.model_server import Anthropic, OpenAI, Provider, Responses, Step, Wire
 
 pytestmark = pytest.mark.anyio
 

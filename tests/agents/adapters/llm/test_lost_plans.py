@@ -7,7 +7,7 @@ import pytest
 from placet import Orchestrator
 from placet.agents import Llm, PlannerInput, PlannerOutput, Session
 from placet.domains.session import Sessions
-from tests.agents.adapters.llm.provider import Anthropic, OpenAI, Provider, Wire
+from placet.testing.faults.model_server import Anthropic, OpenAI, Provider, Wire
 from tests.agents.auction import Auction, bob_offers
 
 pytestmark = pytest.mark.anyio

@@ -38,7 +38,7 @@ from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.kernel.plugin.domain import Domain
 from placet.schemas.codec import canonical, from_json, to_json
-from tests.agents.adapters.llm.provider import OpenAI, Provider
+from placet.testing.faults.model_server import OpenAI, Provider
 from tests.installed import factories
 
 pytestmark = pytest.mark.anyio

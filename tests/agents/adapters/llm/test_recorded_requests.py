@@ -12,7 +12,7 @@ from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.history.fork import fork
 from placet.stores.url import open_event_log
-from tests.agents.adapters.llm.provider import OpenAI, Provider, Step
+from placet.testing.faults.model_server import OpenAI, Provider, Step
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.context_text import build
 from placet.agents.proposal.plan import Issue
 from placet.domains.world import World
-from tests.agents.adapters.llm.provider import Anthropic, OpenAI, Provider, Responses, Step, Wire
+from placet.testing.faults.model_server import Anthropic, OpenAI, Provider, Responses, Step, Wire
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.session import Sessions
 from placet.domains.world import World
-from tests.agents.adapters.llm.provider import OpenAI, Provider
+from placet.testing.faults.model_server import OpenAI, Provider
 from tests.cli.command_line import PLACET, Process, run_process
 from tests.frontends.turns import turns
 

@@ -1,0 +1,1 @@
+"""Faults for authors of domains and agents: a scripted model server."""
