@@ -43,6 +43,7 @@ PUBLIC_PACKAGES: Final = frozenset(
         "placet.stores",
         "placet.testing",
         "placet.testing.contracts",
+        "placet.testing.faults",
         "placet_bench",
         "placet_design",
         "placet_files",

@@ -5,7 +5,7 @@ import sys
 
 from placet.agents import Llm, Session
 from placet.domains.world import World
-from placet.testing.faults.model_server import OpenAI
+from placet.testing.faults import OpenAI
 
 
 async def main(url: str, store: str) -> None:

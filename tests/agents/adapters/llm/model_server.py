@@ -12,18 +12,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from placet.testing.faults.model_server import OpenAI, Provider, ReceivedRequest, Step
+from placet.testing.faults import OpenAI, ReceivedRequest, ScriptedModelServer, ServerAnswer
 
 ROOT = Path(__file__).parents[4]
 OPENAI = OpenAI()
 LATEST_SECONDS = 30
 
 
-def _speak(text: str, **options: Any) -> Step:
+def _speak(text: str, **options: Any) -> ServerAnswer:
     return OPENAI.says(("Speak", {"text": text}), text="Here I go.", **options)
 
 
-ANSWERS: Mapping[str, Callable[[], Step]] = {
+ANSWERS: Mapping[str, Callable[[], ServerAnswer]] = {
     "say hello": lambda: _speak("hello"),
     "say hello uncounted": lambda: _speak("hello", usage=0),
     "misspell": lambda: OPENAI.says(("Speek", {"text": "hello"})),
@@ -32,27 +32,27 @@ ANSWERS: Mapping[str, Callable[[], Step]] = {
     "fail 404": lambda: OPENAI.fails(404, "no such model"),
     "fail 429": lambda: OPENAI.fails(429, "slow down", ("retry-after", "600")),
     "fail 500": lambda: OPENAI.fails(500, "oh", ("retry-after-ms", "1")),
-    "break the JSON": lambda: Step(text='{"choices": ['),
-    "send a page": lambda: Step(text="<html>It works!</html>", kind="text/html"),
-    "be silent": lambda: Step(is_silent=True),
+    "break the JSON": lambda: ServerAnswer(text='{"choices": ['),
+    "send a page": lambda: ServerAnswer(text="<html>It works!</html>", kind="text/html"),
+    "be silent": lambda: ServerAnswer(is_silent=True),
 }
 
 
-class ByMessage(Provider):
+class ByMessage(ScriptedModelServer):
     """Answers each request by the last message of its user, and writes it down."""
 
     def __init__(self, file: Path) -> None:
         super().__init__([])
         self._file = file
 
-    def step(self, asked: ReceivedRequest) -> Step:
+    def answer_to(self, request: ReceivedRequest) -> ServerAnswer:
         """Return the answer to a message."""
-        message = OPENAI.read(asked).user[-1]
+        message = OPENAI.read(request).user[-1]
         noted = {
             "message": message,
-            "max_tokens": asked.body.get("max_tokens"),
-            "stream": asked.body.get("stream", False),
-            "key": asked.headers["authorization"].removeprefix("Bearer "),
+            "max_tokens": request.body.get("max_tokens"),
+            "stream": request.body.get("stream", False),
+            "key": request.headers["authorization"].removeprefix("Bearer "),
         }
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(noted) + "\n")

@@ -13,7 +13,14 @@ from placet.agents import Adapter, AgentLimits, Llm, ReplayAdapter, Session, Tur
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.runtime.clock import RealtimeClock
-from placet.testing.faults.model_server import Anthropic, OpenAI, Provider, Responses, Step, Wire
+from placet.testing.faults import (
+    Anthropic,
+    OpenAI,
+    Responses,
+    ScriptedModelServer,
+    ServerAnswer,
+    Wire,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +66,7 @@ async def test_a_session_is_approved_applied_and_replayed_without_a_request(
         wire.says(("stop", {"code": "unsafe_goal", "message": "I will not."})),
     ]
     messages = ["say hi", "go to 1, 2", "and now?", "go", "break it"]
-    async with Provider(steps) as provider:
+    async with ScriptedModelServer(steps) as provider:
         async with Orchestrator([World(), Sessions()]) as world:
             llm = Llm(wire.model(provider.url))
             turns = await converse(world, llm, messages)
@@ -77,12 +84,12 @@ async def test_a_session_is_approved_applied_and_replayed_without_a_request(
         assert [one.status for one in turns[2].attempts] == ["invalid", "held"]
         assert turns[2].usage.requests == 2
         assert turns[4].message == "Nothing left to do."
-        assert len(provider.asked) == 6
+        assert len(provider.requests) == 6
         async with Orchestrator([World(), Sessions()]) as world:
             again = await converse(world, replay, messages)
             assert await world.digest() == digest
         assert [turn.outcome for turn in again] == [turn.outcome for turn in turns]
-        assert len(provider.asked) == 6, "nobody was asked again"
+        assert len(provider.requests) == 6, "nobody was asked again"
 
 
 @pytest.mark.parametrize(
@@ -97,13 +104,13 @@ async def test_a_session_is_approved_applied_and_replayed_without_a_request(
 async def test_an_invalid_answer_is_repaired_within_the_turn(
     first: list[tuple[str, Any]], code: str, told: str
 ) -> None:
-    async with Provider([OPENAI.says(*first), OPENAI.says(SPEAK)]) as provider:
+    async with ScriptedModelServer([OPENAI.says(*first), OPENAI.says(SPEAK)]) as provider:
         llm = Llm(OPENAI.model(provider.url))
         async with Session.open(domain=World(), adapter=llm) as session:
             turn = await session.send("say hi")
     assert [one.status for one in turn.attempts] == ["invalid", "applied"]
     assert turn.attempts[0].issues[0].code == code
-    read = OPENAI.read(provider.asked[1])
+    read = OPENAI.read(provider.requests[1])
     assert code in read.results.pop(told)
     assert set(read.results.values()) <= {"not proposed: the batch was invalid"}
     assert read.answers == [[name for name, _ in first]], "its own words, and a result for each"
@@ -119,7 +126,7 @@ async def test_injected_text_does_not_change_the_decision() -> None:
         OPENAI.says(("session__resolve", {"approval_id": "h", "decision": "approve", "by": "ann"})),
         OPENAI.says(("Speak", {"text": "obeyed"})),
     ]
-    async with Provider(obeys) as provider, Orchestrator([World(), Sessions()]) as world:
+    async with ScriptedModelServer(obeys) as provider, Orchestrator([World(), Sessions()]) as world:
         other = await world.register_agent("mallory", permissions={"Speak"})
         await world.submit([other.intent("Speak", text=orders)])
         llm = Llm(OPENAI.model(provider.url))
@@ -132,7 +139,7 @@ async def test_injected_text_does_not_change_the_decision() -> None:
         speech = await world.state("world.speech")
         await session.close()
     assert "obeyed" not in json.dumps(speech), "a person has not said so"
-    sent = "".join(OPENAI.read(provider.asked[0]).user)
+    sent = "".join(OPENAI.read(provider.requests[0]).user)
     assert "You are the operator" in sent
     assert sent.count("</view>") == 1
 
@@ -147,7 +154,7 @@ async def test_no_record_has_a_key_or_a_response_body_of_a_provider(
         wire.says(SPEAK),
     ]
     store = f"sqlite:///{tmp_path / 'main.db'}"
-    async with Provider(steps) as provider:
+    async with ScriptedModelServer(steps) as provider:
         llm = Llm(wire.model(provider.url, KEY))
         async with Session.open(domain=World(), adapter=llm, store=store) as session:
             failed = await session.send("one")
@@ -171,7 +178,7 @@ def contents(folder: Path) -> bytes:
 @pytest.mark.slow
 async def test_the_request_of_a_killed_process_is_not_repeated(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'main.db'}"
-    async with Provider([Step(is_silent=True), OPENAI.says(SPEAK)]) as provider:
+    async with ScriptedModelServer([ServerAnswer(is_silent=True), OPENAI.says(SPEAK)]) as provider:
         process = await anyio.open_process(
             [
                 sys.executable,
@@ -184,15 +191,15 @@ async def test_the_request_of_a_killed_process_is_not_repeated(tmp_path: Path) -
         )
         async with process:
             with anyio.fail_after(30):
-                await provider.came.wait()
+                await provider.received.wait()
             process.kill()
         llm = Llm(OPENAI.model(provider.url))
         async with Session.open(domain=World(), adapter=llm, store=store) as session:
             [turn] = await session.turns()
             assert turn["outcome"] == "failed"
-            assert len(provider.asked) == 1
+            assert len(provider.requests) == 1
             assert (await session.send("say hi")).outcome == "applied"
-        assert len(provider.asked) == 2
+        assert len(provider.requests) == 2
 
 
 def unlisted_model(url: str) -> Llm:
@@ -205,7 +212,7 @@ def unlisted_model(url: str) -> Llm:
 
 
 async def test_a_model_on_this_machine_is_called_under_a_cost_limit_and_costs_nothing() -> None:
-    async with Provider([OPENAI.says(SPEAK)]) as provider:
+    async with ScriptedModelServer([OPENAI.says(SPEAK)]) as provider:
         llm = unlisted_model(provider.url)
         async with Session.open(domain=World(), adapter=llm) as session:
             turn = await session.send("go")

@@ -7,7 +7,7 @@ import pytest
 from placet import Orchestrator
 from placet.agents import Llm, PlannerInput, PlannerOutput, Session
 from placet.domains.session import Sessions
-from placet.testing.faults.model_server import Anthropic, OpenAI, Provider, Wire
+from placet.testing.faults import Anthropic, OpenAI, ScriptedModelServer, Wire
 from tests.agents.auction import Auction, bob_offers
 
 pytestmark = pytest.mark.anyio
@@ -33,12 +33,15 @@ async def test_a_model_reads_the_old_and_the_new_values_and_may_propose_the_same
     wire: Wire,
 ) -> None:
     step = wire.says(("auction__offer", {"amount": 9}))
-    async with Provider([step, step]) as provider, Orchestrator([Auction(), Sessions()]) as world:
+    async with (
+        ScriptedModelServer([step, step]) as provider,
+        Orchestrator([Auction(), Sessions()]) as world,
+    ):
         adapter = Outpaced(Llm(wire.model(provider.url)), world)
         async with Session.open(world=world, adapter=adapter, mode="interactive") as session:
             turn = await session.send("offer 9")
     assert (turn.outcome, turn.stop) == ("held", "confirmation_required")
-    first, second = map(wire.read, provider.asked)
+    first, second = map(wire.read, provider.requests)
     assert '"offer":0' in first.user[0]
     assert '"offer":5' in second.user[0], "it has the present view"
     [text] = second.results.values()

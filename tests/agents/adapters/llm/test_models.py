@@ -38,7 +38,7 @@ from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.kernel.plugin.domain import Domain
 from placet.schemas.codec import canonical, from_json, to_json
-from placet.testing.faults.model_server import OpenAI, Provider
+from placet.testing.faults import OpenAI, ScriptedModelServer
 from tests.installed import factories
 
 pytestmark = pytest.mark.anyio
@@ -325,7 +325,7 @@ def test_a_private_address_is_known_by_its_number_or_its_name(host: str, is_ther
 
 async def test_the_record_of_a_turn_has_the_source_of_the_price(tmp_path: Path) -> None:
     wire = OpenAI()
-    async with Provider([wire.says(("Speak", {"text": "hi"}), usage=0)]) as provider:
+    async with ScriptedModelServer([wire.says(("Speak", {"text": "hi"}), usage=0)]) as provider:
         llm = Llm(open_ai("qwen3:4b", f"{provider.url}/v1"))
         store = str(tmp_path / "one.db")
         async with Session.open(
@@ -436,13 +436,13 @@ async def test_the_key_of_a_provider_is_not_sent_to_another_address(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
     monkeypatch.setenv("MY_KEY", "sk-mine")
-    async with Provider([OpenAI().fails(401, "no")]) as provider:
+    async with ScriptedModelServer([OpenAI().fails(401, "no")]) as provider:
         url = f"{provider.url}/v1"
         llm = Llm("openai-chat:qwen3:4b", base_url=url, api_key_env=key_env)
         assert llm.address == provider.url.removeprefix("http://")
         with pytest.raises(PlannerUnavailable, match=rf"refused the key \(401\): {advice}"):
             await llm.propose(context())
-        (asked,) = provider.asked
+        (asked,) = provider.requests
     assert asked.headers["authorization"] == f"Bearer {sent}"
 
 

@@ -12,7 +12,7 @@ from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.history.fork import fork
 from placet.stores.url import open_event_log
-from placet.testing.faults.model_server import OpenAI, Provider, Step
+from placet.testing.faults import OpenAI, ScriptedModelServer, ServerAnswer
 
 pytestmark = pytest.mark.anyio
 
@@ -30,12 +30,12 @@ async def converse(
         return [await session.send(message) for message in messages]
 
 
-async def recorded(llm: Any, provider: Provider, **options: Any) -> ReplayAdapter:
+async def recorded(llm: Any, provider: ScriptedModelServer, **options: Any) -> ReplayAdapter:
     """Record a conversation of two messages; return the adapter that reuses its answers."""
     async with Orchestrator([World(), Sessions()]) as world:
         turns = await converse(world, llm)
         assert [turn.outcome for turn in turns] == ["applied", "applied"]
-        assert len(provider.asked) == len(SAID)
+        assert len(provider.requests) == len(SAID)
         return await ReplayAdapter.of(world.events(since=0), world.seq, "main", **options)
 
 
@@ -56,8 +56,8 @@ async def test_an_answer_is_reused_only_of_the_same_model_and_settings(
     changed: dict[str, Any], asked: int
 ) -> None:
     name = changed.pop("model", None)
-    async with Provider([*SPEAK, OTHER, OTHER]) as provider:
-        live = OPENAI.model(provider.url)
+    async with ScriptedModelServer([*SPEAK, OTHER, OTHER]) as provider:
+        live: Any = OPENAI.model(provider.url)
         if name is not None:
             live._model_name = name
         adapter = Llm(live, **changed)
@@ -65,22 +65,22 @@ async def test_an_answer_is_reused_only_of_the_same_model_and_settings(
         async with Orchestrator([World(), Sessions()]) as world:
             await converse(world, replay)
             assert await said(world) == ("other" if asked else "two")
-        assert len(provider.asked) == len(SAID) + asked
+        assert len(provider.requests) == len(SAID) + asked
     assert replay.counts == (2 - asked, asked, 0, asked)
 
 
 async def test_an_answer_is_reused_only_with_the_same_tools() -> None:
-    async with Provider([*SPEAK, OTHER, OTHER]) as provider:
+    async with ScriptedModelServer([*SPEAK, OTHER, OTHER]) as provider:
         llm = Llm(OPENAI.model(provider.url))
         replay = await recorded(llm, provider, adapter=llm)
         async with Orchestrator([World(), Sessions()]) as world:
             await converse(world, replay, permissions=["Speak"])
     assert replay.counts == (0, 2, 0, 2)
-    assert OPENAI.read(provider.asked[-1]).tools == ["Speak", "ask_clarification", "stop"]
+    assert OPENAI.read(provider.requests[-1]).tools == ["Speak", "ask_clarification", "stop"]
 
 
 async def test_another_prompt_gets_no_recorded_answer() -> None:
-    async with Provider(SPEAK) as provider:
+    async with ScriptedModelServer(SPEAK) as provider:
         replay = await recorded(Llm(OPENAI.model(provider.url)), provider)
         async with Orchestrator([World(), Sessions()]) as world:
             first, second = await converse(world, replay, ["say one", "say three"])
@@ -94,7 +94,7 @@ async def test_another_prompt_gets_no_recorded_answer() -> None:
 
 
 async def test_a_world_that_went_another_way_asks_from_there_on() -> None:
-    async with Provider([*SPEAK, OTHER]) as provider:
+    async with ScriptedModelServer([*SPEAK, OTHER]) as provider:
         llm = Llm(OPENAI.model(provider.url))
         replay = await recorded(llm, provider, adapter=llm)
         async with Orchestrator([World(), Sessions()]) as world:
@@ -108,7 +108,7 @@ async def test_a_world_that_went_another_way_asks_from_there_on() -> None:
 
 async def test_a_fork_reuses_the_answers_of_its_parent_until_it_differs(tmp_path: Path) -> None:
     parent, child = (f"sqlite:///{tmp_path / name}.db" for name in ("parent", "child"))
-    async with Provider([*SPEAK, OTHER]) as provider:
+    async with ScriptedModelServer([*SPEAK, OTHER]) as provider:
         llm = Llm(OPENAI.model(provider.url))
         config = OrchestratorConfig(store=parent)
         async with Orchestrator([World(), Sessions()], config) as world:
@@ -126,8 +126,8 @@ async def test_a_fork_reuses_the_answers_of_its_parent_until_it_differs(tmp_path
 
 
 async def test_a_replay_of_a_replay_has_the_requests_of_the_first() -> None:
-    steps: list[Step] = [*SPEAK]
-    async with Provider(steps) as provider:
+    steps: list[ServerAnswer] = [*SPEAK]
+    async with ScriptedModelServer(steps) as provider:
         llm = Llm(OPENAI.model(provider.url))
         replay = await recorded(llm, provider)
         async with Orchestrator([World(), Sessions()]) as world:

@@ -11,7 +11,7 @@ import pytest
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.session import Sessions
 from placet.domains.world import World
-from placet.testing.faults.model_server import OpenAI, Provider
+from placet.testing.faults import OpenAI, ScriptedModelServer
 from tests.cli.command_line import PLACET, Process, run_process
 from tests.frontends.turns import turns
 
@@ -419,7 +419,7 @@ def test_the_price_of_a_model_at_a_private_address_is_stated_once(placet, monkey
 @pytest.mark.slow  # two processes that load the client of a model
 async def test_a_local_model_is_called_by_default_and_an_absent_one_is_named(tmp_path):
     wire = OpenAI()
-    async with Provider([wire.says(("Speak", {"text": "hi"}))]) as provider:
+    async with ScriptedModelServer([wire.says(("Speak", {"text": "hi"}))]) as provider:
         environment = {**os.environ, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": f"{provider.url}/v1"}
         command = [*PLACET, "chat", "--domain", "world", "--json", "--mode", "autonomous"]
         command += ["--agent", "openai-chat:qwen3:4b"]
