@@ -164,6 +164,21 @@ class Mindful(Purses):
         return put_in(draft, intent) if self.asked % 2 else refuse("tired", "every second time")
 
 
+class Remembering(Purses):
+    """Counts the admitted puts in an attribute, and stores the count."""
+
+    def __init__(self) -> None:
+        self.kinds = [Kind("Put", Coins, self.counted)]
+        self.puts = 0
+
+    def counted(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        refusal = put_in(draft, intent)
+        if refusal is None:
+            self.puts += 1
+            draft.put(PURSES, intent["agent_id"], "puts", self.puts)
+        return refusal
+
+
 NUMBERS = count()
 
 
@@ -468,6 +483,12 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
         "a_refused_batch_changes_nothing",
         r"odd.purses/(ann|bob|cyd) refused is \d+, which was 'absent'",
     ),
+    (
+        Remembering,
+        "crashes_change_nothing",
+        r"odd.purses/(ann|bob) puts is \d, which was \d, after crashes.* begins with a new object",
+    ),
+    (Mindful, "crashes_change_nothing", r"The last batch is .*; after a crash, submitted again"),
     (Mindful, "a_dry_run_matches_the_real_run", r"Tried before, .*; in earnest it is .*odd.tired"),
     (
         Secretive,

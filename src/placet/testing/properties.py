@@ -18,6 +18,7 @@ from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 from placet.testing.errors import PropertyViolation
+from placet.testing.faults.crash_property import crash_breach
 from placet.testing.noninterference_property import hides_anything, noninterference_breach
 from placet.testing.read_set_property import footprint_breach, has_footprints
 from placet.testing.registration_order_property import registration_breach
@@ -361,6 +362,11 @@ PROPERTIES: Final = (
         "re_execution_gives_the_same_log",
         "Re-execution of the same inputs gives the same log.",
         _check_re_execution,
+    ),
+    Property(
+        "crashes_change_nothing",
+        "A world that crashes between its steps, and is sent them again, ends as without crashes.",
+        crash_breach,
     ),
     Property(
         "draws_do_not_depend_on_the_order_of_registration",

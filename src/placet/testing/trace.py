@@ -128,17 +128,23 @@ class TraceRunner:
     """
 
     def __init__(self, factory: Factory) -> None:
-        self.domain = factory()
+        self._factory = factory
         self.log = RecordList()
         self.faults: list[DomainFault] = []
         self.story: list[str] = []
         self.now = 0.0
-        self.kernel = Kernel(self.domain, _CONFIG, sink=self.log)
+        self.restart(0)
+        for effect in sorted({effect for kind in self.domain.kinds for effect in kind.effects}):
+            self.kernel.change_executor(effect, _OUTBOX)
+
+    def restart(self, records: int) -> None:
+        """Continue from the first records of the log with a new domain, as after a crash."""
+        del self.log[records:]
+        self.domain = self._factory()
+        self.kernel = Kernel(self.domain, _CONFIG, sink=self.log, history=list(self.log))
         self.kernel.rules.on_fault = lambda where, error: self.faults.append(
             DomainFault(where, error)
         )
-        for effect in sorted({effect for kind in self.domain.kinds for effect in kind.effects}):
-            self.kernel.change_executor(effect, _OUTBOX)
 
     def run(self, step: Step) -> list[Verdict]:
         """Run one step, and return the verdicts of its batches."""
