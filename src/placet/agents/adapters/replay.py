@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
 
+from placet.agents.adapters.conversion import as_adapter
 from placet.agents.loop.model_calls import digest_of, raw_of, request_digest
 from placet.agents.proposal.adapter import (
-    Adapter,
     PlannerInput,
     PlannerOutput,
     PlannerUnavailable,
@@ -57,10 +57,13 @@ class ReplayAdapter:
     Args:
         calls: The recorded calls, oldest first. Equal requests get their answers in this order.
         adapter: Answers the requests that the recording does not have; None refuses them.
+
+    Raises:
+        TypeError: The adapter is no adapter.
     """
 
-    def __init__(self, calls: Iterable[RecordedCall], *, adapter: Adapter | None = None) -> None:
-        self._adapter = adapter
+    def __init__(self, calls: Iterable[RecordedCall], *, adapter: object = None) -> None:
+        self._adapter = None if adapter is None else as_adapter(adapter)
         self._calls: dict[str, deque[RecordedCall]] = {}
         for call in calls:
             key = call.digest if adapter is None else call.request
@@ -81,7 +84,7 @@ class ReplayAdapter:
         until_seq: int,
         session: str,
         *,
-        adapter: Adapter | None = None,
+        adapter: object = None,
     ) -> "ReplayAdapter":
         """Build an adapter from the answers of a session that a world's log has recorded.
 
@@ -90,6 +93,9 @@ class ReplayAdapter:
             until_seq: Last seq to read, such as the world's present seq.
             session: Name of the session.
             adapter: Answers the requests that the recording does not have; None refuses them.
+
+        Raises:
+            TypeError: The adapter is no adapter.
         """
         # In the order in which they were asked: one that was stopped may end after the next.
         calls: dict[tuple[int, int], RecordedCall] = {}

@@ -137,3 +137,20 @@ async def test_a_replay_of_a_replay_has_the_requests_of_the_first() -> None:
             await converse(world, again)
             assert await said(world) == "two"
     assert again.counts == (2, 0, 0, 0)
+
+
+async def test_a_function_may_answer_what_the_recording_does_not_have() -> None:
+    async with Orchestrator([World(), Sessions()]) as world:
+        await converse(world, lambda _context: [("Speak", {"text": "one"})], SAID[:1])
+        replay = await ReplayAdapter.of(
+            world.events(since=0),
+            world.seq,
+            "main",
+            adapter=lambda _context: [("Speak", {"text": "other"})],
+        )
+    async with Orchestrator([World(), Sessions()]) as world:
+        await converse(world, replay)
+        assert await said(world) == "other"
+    assert replay.counts == (1, 1, 0, 0)
+    with pytest.raises(TypeError, match="got int"):
+        ReplayAdapter([], adapter=3)
