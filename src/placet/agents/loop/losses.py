@@ -13,7 +13,13 @@ from placet.schemas.codec import Json, to_json
 from placet.schemas.refusal import RefusalCode
 
 _LOST: Final = frozenset(
-    {RefusalCode.STALE_CONTEXT, RefusalCode.CONTEXT_TOO_OLD, RefusalCode.CONFLICT}
+    {
+        RefusalCode.STALE_CONTEXT,
+        RefusalCode.CONDITION_FAILED,
+        RefusalCode.CONTEXT_TOO_OLD,
+        RefusalCode.CONFLICT,
+        RefusalCode.LEASED,
+    }
 )
 _VALUES_BYTES_MAX: Final = 4 * 1024
 """Bytes of the values that an issue lists; beyond them it names the paths alone."""

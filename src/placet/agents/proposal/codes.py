@@ -156,9 +156,13 @@ TABLE: Final[dict[Code, CodeFacts]] = {
 _REPAIRABLE_AT_GATE: Final = frozenset(
     {
         RefusalCode.STALE_CONTEXT,
+        RefusalCode.CONDITION_FAILED,
         RefusalCode.CONTEXT_TOO_OLD,
         RefusalCode.CONTEXT_FROM_FUTURE,
         RefusalCode.CONFLICT,
+        RefusalCode.LEASED,
+        RefusalCode.LEASE_UNKNOWN,
+        RefusalCode.LEASE_REFUSED,
         RefusalCode.INVARIANT_VIOLATED,
         RefusalCode.BATCH_TOO_LARGE,
         RefusalCode.WORK_EXCEEDED,
