@@ -1,14 +1,17 @@
 """How long does a person wait for a player of a long run: to open it, to jump, to ask why?
 
-    ./dev python benchmarks/bench_player.py [--ticks 5020] [--jumps 60] [--export]
+    ./dev python benchmarks/bench_player.py [--ticks 5020] [--jumps 60] [--export] [--dots 100000]
 
 Runs `town` (200 agents, a million intents by default) into a file, plays it as `placet play` does,
 and looks at it in Debian's Chromium: seconds until the first moment is shown, and until the whole
 log is read; milliseconds from the input on the slider until the page shows that seq; seconds of
 the first `Why`, and of others once the snapshots along the log are written. With `--export`, every
-table is exported to Parquet. A million intents take two minutes.
+table is exported to Parquet. A million intents take two minutes. With `--dots`, only: `shepherd`
+with so many birds, the rows of a table, is played at several speeds, and the pictures of the map
+and the ticks that are shown in a second are counted. Without a GPU, as here, Chromium draws by
+software.
 
-It does not show: several readers, a remote server, maps of 100 000 entities.
+It does not show: several readers, a remote server.
 """
 
 import argparse
@@ -29,6 +32,10 @@ from playwright.sync_api import Page, sync_playwright
 
 WAIT_MS_MAX = 180_000
 SNAPSHOTS_S_MAX = 300
+
+PLAYED_MS = 4_000
+SHOWN_TICK = "parseInt(document.querySelector('#at-tick').innerText)"
+DRAWN = f"() => [placetDrawnFrames(), {SHOWN_TICK}]"
 
 JUMP = """(seq) => new Promise((shown) => {
   const slider = document.querySelector("#seek");
@@ -123,6 +130,32 @@ def look(store: Path, last: int, jump_count: int, seed: int) -> None:
         print(f"{jump_count} jumps: {jumps(page, seqs[jump_count:])}")
 
 
+def play_dots(store: Path) -> None:
+    """Play a log of a table with many rows; print pictures and ticks shown in a second."""
+    with ExitStack() as stack:
+        playwright = stack.enter_context(sync_playwright())
+        chromium = os.environ.get("TEST_CHROMIUM") or shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.set_default_timeout(WAIT_MS_MAX)
+        page.goto(stack.enter_context(playing(store)))
+        page.wait_for_selector("#at-seq:not(:empty)")
+        page.wait_for_function("() => /of 100$/.test(document.querySelector('#at-tick').innerText)")
+        page.wait_for_selector("#progress-row", state="hidden")
+        for speed in ("2", "5", "15"):
+            page.get_by_label("Speed").select_option(speed)
+            page.get_by_role("button", name="Play", exact=True).click()
+            page.wait_for_function(f"() => {SHOWN_TICK} > 1")
+            first, began = page.evaluate(DRAWN), time.perf_counter()
+            page.wait_for_timeout(PLAYED_MS)
+            last, took_s = page.evaluate(DRAWN), time.perf_counter() - began
+            pictures, ticks = ((last[at] - first[at]) / took_s for at in (0, 1))
+            print(f"at {speed} a second: {pictures:.0f} pictures and {ticks:.1f} ticks in a second")
+            page.get_by_role("button", name="Pause", exact=True).click()
+            page.keyboard.press("Home")
+            page.wait_for_function(f"() => {SHOWN_TICK} === 0")
+
+
 def main() -> None:
     """Make the run, and look at it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -130,8 +163,16 @@ def main() -> None:
     parser.add_argument("--jumps", type=int, default=60)
     parser.add_argument("--export", action="store_true", help="export every table, too")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dots", type=int, help="play a table of so many rows, only")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        if options.dots:
+            store = Path(folder) / "shepherd.db"
+            count = f"populations.birds.count={options.dots}"
+            options_of_run = ("--ticks", "100", "--no-verify", "--set", count)
+            placet("run", "shepherd", *options_of_run, "--store", str(store))
+            play_dots(store)
+            return
         store = Path(folder) / "town.db"
         ticks = str(options.ticks)
         run = ("run", "town", "--agents", "200", "--ticks", ticks, "--no-verify", "--json")

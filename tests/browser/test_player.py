@@ -224,7 +224,7 @@ def test_everything_has_a_name_for_a_screen_reader(browser, played_town):
             'button "Play"',
             'region "State"',
             'table "Entities and their fields at this moment"',
-            'img "Where they are',
+            'img "Map ',
         ):
             assert expected in said
         assert "heading" in said

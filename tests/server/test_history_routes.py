@@ -52,7 +52,7 @@ async def test_a_moment_has_the_map_the_table_and_the_events():
             for entity, cells in table["rows"]
         }
         assert rows["ann"]["position"] == "[0.0,11.0,0.0]"
-        assert [event["type"] for event in moment["events"]][-1] == "tick"
+        assert [event["type"] for event in moment["events"]][-1] == "batch"
         assert {row["agent_id"] for row in moment["agents"]["rows"]} == {"ann", "bob", "cyd"}
 
 

@@ -1,11 +1,13 @@
 """The time line of a log with tables: column batches are folded as arrays, rows read when asked."""
 
+from base64 import b64decode
 from typing import Any
 
 import numpy as np
 import pytest
 
 from placet.history.timeline import index, moments
+from placet.history.timeline import timeline as timeline_module
 from placet.history.timeline.fold import PlayedState
 from placet.history.timeline.frames import FrameFiles, decode_state, encode_state
 from placet.history.timeline.index import state_in
@@ -15,7 +17,7 @@ from placet.kernel.log.snapshot import take
 from placet.schemas.codec import Json, thaw
 from placet.schemas.errors import StoreError
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import Columns, TableMade, decode_record
+from placet.schemas.log.record import Checkpoint, Columns, TableMade, Tick, decode_record
 from tests.golden.make import square
 from tests.history.forks import log_of
 from tests.kernel.columns.test_verify_columns import CELLS, LOG, N, rechained, weathered
@@ -124,15 +126,16 @@ def test_a_moment_is_shown_with_its_tables():
         assert "birds:99" not in entities["lab.agents"]
         assert entities["lab.agents"].get("rats:0") is None
         page = moments.table_of(entities, "lab.agents", 2, 3, "")
-        return head, moments.map_of(moment), page
+        return head, moments.map_of(moment)["map"], page
 
     head, layers, page = timeline.look(Place(len(LOG) - 1), look)
-    assert {"name": "lab.cells", "count": CELLS} in head["collections"]
+    assert {"name": "lab.cells", "count": CELLS, "of_agents": False} in head["collections"]
     assert head["agent_count"] == N
     (layer,) = layers
     state = folded(LOG).state
-    assert layer["ids"] == [f"birds:{number}" for number in range(N)]
-    assert layer["x"] == [state.get("lab.agents", key, "position")[0] for key in layer["ids"]]
+    assert (layer["stem"], layer["count"], layer["total"]) == ("birds", N, N)
+    expected = [state.get("lab.agents", f"birds:{number}", "position")[0] for number in range(N)]
+    assert decoded(layer["x"]) == np.array(expected, np.float32).tolist()
     assert page["total"] == N
     entity, cells = page["rows"][0]
     assert dict(zip(page["fields"], cells, strict=True))["money"] == state.get(
@@ -140,33 +143,68 @@ def test_a_moment_is_shown_with_its_tables():
     )
 
 
-def test_steps_have_the_rows_that_a_column_batch_moved():
+def decoded(column: str) -> list[float]:
+    return list(map(float, np.frombuffer(b64decode(column), "<f4")))
+
+
+def test_steps_have_the_tables_that_a_column_batch_wrote():
     records = LOGS["lab"]
     timeline = timeline_of(records)
     ordinal, record = place_of(
         records, lambda r: isinstance(r, Columns) and r.kind == "Move" and r.changes
     )
     (step,) = timeline.steps(Place(ordinal - 1), "record", 1)
-    after = folded(records[: ordinal + 1]).state
-    moved = {key for (name, key) in step.moved if name == "lab.agents"}
-    assert len(moved) == step.admitted > 0
-    for (name, key), position in step.moved.items():
-        assert tuple(position) == after.get(name, key, "position")
+    assert step.tables == {"lab.agents"}
+    assert not step.moved
+    assert step.admitted > 0
     assert step.refused == len(record.codes) - record.codes.count(0)
     event = moments.step_json(step)["events"][0]
     assert event["kinds"] == [["Move", step.admitted + step.refused]]
     assert event["changes"] == [{"entity": "lab.agents/position"}]
     (made,) = timeline.steps(Place(place_of(records, is_population)[0] - 1), "record", 1)
-    assert made.moved["lab.agents", "birds:0"] == [500.0, 500.0]
+    assert "lab.agents" in made.tables
 
 
-def test_steps_have_the_rows_that_a_hook_moved():
+def test_steps_have_the_tables_that_a_hook_wrote():
     timeline = timeline_of(LOGS["weather"])
     (step,) = timeline.steps(Place(len(LOGS["weather"]) - 2), "record", 1)
-    assert {key: step.moved["lab.agents", key] for key in ("birds:0", "birds:11")} == {
-        "birds:0": [4.0, 4.0],
-        "birds:11": [4.0, 4.0],
-    }
+    assert step.tables == {"lab.agents"}
+
+    def look(moment: Moment) -> Any:
+        return moments.map_of(moment, None, step.tables)["map"]
+
+    (layer,) = timeline.look(step.place, look, is_ahead=True)
+    assert set(decoded(layer["x"])) == {4.0}
+
+
+def test_a_step_ends_early_where_tables_have_many_rows(monkeypatch):
+    monkeypatch.setattr(timeline_module, "_STEP_WORK_MAX", N // 4 + 1)
+    timeline = timeline_of(LOGS["lab"])
+    ordinal, _ = place_of(LOG, lambda r: isinstance(r, Columns) and r.kind == "Move" and r.changes)
+    assert len(timeline.steps(Place(ordinal - 1), "record", 10)) == 1
+
+
+def test_the_latest_records_leave_out_ticks_that_changed_nothing():
+    timeline = timeline_of(LOGS["lab"])
+    shown = [record for _, record in timeline.records_to(Place(len(LOG) - 1), 1_000)]
+    everything = [decode_record(data) for data in LOG]
+    assert any(isinstance(record, Tick) for record in everything)
+    silent = [
+        record
+        for record in everything
+        if isinstance(record, Checkpoint)
+        or (isinstance(record, Tick) and not record.changes.entities)
+    ]
+    assert len(shown) == len(everything) - len(silent)
+
+
+def test_a_look_ahead_leaves_the_moment_that_is_looked_at():
+    timeline = timeline_of(SQUARE)
+    early, late = Place(6), Place(len(SQUARE) - 1)
+    expected = timeline.look(early, lambda moment: moment.state.digest())
+    timeline.look(late, lambda _: None, is_ahead=True)
+    timeline.index.frames.clear()  # a look that begins anew would have to read the log from there
+    assert timeline.look(early, lambda moment: moment.state.digest()) == expected
 
 
 def is_population(record: Any) -> bool:

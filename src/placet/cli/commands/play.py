@@ -4,8 +4,9 @@ import os
 import signal
 import sys
 import webbrowser
+from dataclasses import replace
 from threading import Thread
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,6 +15,7 @@ from placet.cli.domains import AgainBy, again_by
 from placet.cli.terminal import AsJson, CommandError, StoreArgument, needs_extra, notify, say_json
 from placet.cli.world_options import TokensOption
 from placet.schemas.codec import Json
+from placet.schemas.limits import HttpLimits
 from placet.schemas.log.record import Header
 from placet.server.config import ServeConfig
 from placet.stores.postgres.address import shown_url
@@ -22,6 +24,14 @@ from placet.stores.snapshots.recovery import decode
 
 if TYPE_CHECKING:
     from placet.server.history.controls import SentControls
+
+_OF_ONE_READER: Final = {
+    "read_work_per_second_max": 10_000_000,
+    "read_work_burst_max": 20_000_000,
+    "all_read_work_per_second_max": 10_000_000,
+    "all_read_work_burst_max": 20_000_000,
+}
+"""Of a player without tokens: there is no other reader whom the reads of its one could delay."""
 
 
 def play(
@@ -51,7 +61,8 @@ def play(
     log = log_to_read(store)
     if not log.count():
         raise CommandError(f"{store} is empty: there is no world in it to play")
-    serve = ServeConfig(host=host, port=port, tokens=tokens)
+    limits = HttpLimits() if tokens else replace(HttpLimits(), **_OF_ONE_READER)
+    serve = ServeConfig(host=host, port=port, tokens=tokens, limits=limits)
     credentials, token = serve.credentials_or_new()
     source = Source(log, again_by(domain), store, domain or ())
     controls = _controls() if control else None

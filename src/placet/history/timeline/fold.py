@@ -83,8 +83,8 @@ class PlayedState(msgspec.Struct, array_like=True):
         return PlayedAgent(population.owner, population.permissions, is_suspended)
 
     def agent_names(self) -> Iterator[str]:
-        """Yield the names of all agents: those registered by themselves, then the members."""
-        yield from self.agents
+        """Yield the names of all agents: those registered by themselves, then members by number."""
+        yield from sorted(self.agents)
         for name, population in self.populations.items():
             yield from (f"{name}:{number}" for number in range(population.count))
 

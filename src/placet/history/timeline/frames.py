@@ -23,7 +23,7 @@ from placet.schemas.log.envelope import Envelope
 from placet.stores.files import behind_link, make_folder, write_whole
 from placet.stores.url import is_lasting, whereabouts_of
 
-FRAME_VERSION: Final = 2
+FRAME_VERSION: Final = 3
 _HEAD: Final = Envelope("key frame", b"placet key frame", FRAME_VERSION)
 _BODY: Final = Envelope("key frame's state", b"placet its state", FRAME_VERSION)
 _NAME: Final = pattern(r"(\d{12,19})\.frame")

@@ -4,13 +4,14 @@ Values are shortened for tables and lists; `entity_of` returns one entity whole.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from math import isfinite
 from typing import Final
 
-from placet.history.column_rows import refusal_counts
-from placet.history.timeline.fold import changed_in
+from placet.history.column_rows import refusal_counts, refused_count
+from placet.history.timeline.fold import Collections, changed_in
+from placet.history.timeline.portrayal import layer_of, portrayals_of
 from placet.history.timeline.tables import TableEntities
 from placet.history.timeline.timeline import Moment, Place, PlayedStep, Timeline
 from placet.schemas.codec import Json, to_json
@@ -28,7 +29,7 @@ from placet.schemas.log.record import (
 )
 
 POINTS_MAX: Final = 200_000
-"""Entities on a map."""
+"""Entities on a map, and as many rows of tables."""
 ROWS_MAX: Final = 200
 """Rows of one page of a table."""
 _FIELDS_MAX: Final = 24
@@ -73,7 +74,8 @@ def history_of(timeline: Timeline) -> dict[str, Json]:
 
 def moment_head(moment: Moment) -> dict[str, Json]:
     """Return a moment without its state: position, time, latest record, sizes of collections."""
-    last = moment.last
+    last, state = moment.last, moment.state
+    of_agents = {name for name, table in state.tables.items() if table.stem in state.populations}
     return {
         **place_json(moment.place),
         "batches": moment.batches,
@@ -82,50 +84,60 @@ def moment_head(moment: Moment) -> dict[str, Json]:
         "sim_time": moment.now_ns / SECOND_NS,
         "event": None if last is None else event_of(moment.place, last),
         "collections": [
-            {"name": name, "count": len(rows)}
-            for name, rows in sorted(moment.state.entities().items())
+            {"name": name, "count": len(rows), "of_agents": name in of_agents}
+            for name, rows in sorted(state.entities().items())
         ],
-        "agent_count": moment.state.agent_count,
+        "agent_count": state.agent_count,
     }
 
 
-def map_of(moment: Moment) -> list[dict[str, Json]]:
-    """Return every entity that has a position, as columns by collection. O(entities)."""
+def map_of(
+    moment: Moment, color: str | None = None, tables: Collection[str] | None = None
+) -> dict[str, Json]:
+    """Return what has a place, as layers by collection, and the fields that color. O(entities).
+
+    Args:
+        moment: The moment.
+        color: `table/field` by which the rows of a table are colored; None for the default, and
+            a name that no table has for none.
+        tables: The tables of which layers are returned; None for all, and for other collections.
+    """
+    state = moment.state
+    layers = [] if tables is not None else _layers_of_entities(state.collections)
+    has_places = bool(layers) if tables is None else _has_places(state.collections)
+    portrayals = portrayals_of(state, has_places=has_places)
+    colors = [f"{name}/{field}" for name in portrayals for field in portrayals[name].colors]
+    if color is None:
+        color = colors[0] if colors else ""
+    left = POINTS_MAX
+    for name, portrayal in portrayals.items():
+        table = state.tables[name]
+        if tables is None or name in tables:
+            field = color.rpartition("/")[2] if color in colors else None
+            is_own = color.rpartition("/")[0] == name
+            layers.append(layer_of(name, table, portrayal, field if is_own else None, left))
+        left -= min(table.count, left)
+    return {"map": layers, "colors": colors, "color": color if color in colors else ""}
+
+
+def _layers_of_entities(collections: Collections) -> list[dict[str, Json]]:
     layers: list[dict[str, Json]] = []
     left = POINTS_MAX
-    for name, rows in sorted(moment.state.entities().items()):
-        if isinstance(rows, TableEntities):
-            layer = _layer_of(name, rows, left)
-            if layer is not None:
-                layers.append(layer)
-                left -= len(layer["ids"])
-            continue
-        ids: list[str] = []
-        xs: list[float] = []
-        ys: list[float] = []
-        for entity, fields in rows.items():
-            point = point_of(fields.get("position"))
-            if point is not None and left > 0:
-                ids.append(entity)
-                xs.append(point[0])
-                ys.append(point[1])
-                left -= 1
-        if ids:
+    for name, rows in sorted(collections.items()):
+        placed = [(entity, point_of(fields.get("position"))) for entity, fields in rows.items()]
+        points = [(entity, point) for entity, point in placed if point is not None][:left]
+        if points:
+            ids = [entity for entity, _ in points]
+            xs, ys = ([at[axis] for _, at in points] for axis in (0, 1))
             layers.append({"collection": name, "ids": ids, "x": xs, "y": ys})
+            left -= len(points)
     return layers
 
 
-def _layer_of(name: str, rows: TableEntities, points_max: int) -> dict[str, Json] | None:
-    """Return the positions of a table as a layer of a map; None if its rows have none."""
-    table = rows.table
-    if "position" not in table.fields or not points_max:
-        return None
-    column = table.column("position")[:points_max]
-    if column.ndim != 2 or not 2 <= column.shape[1] <= 3:  # noqa: PLR2004  # dimensions
-        return None
-    ids = list(islice(rows, len(column)))
-    xs, ys = column[:, 0].astype(float).tolist(), column[:, 1].astype(float).tolist()
-    return {"collection": name, "ids": ids, "x": xs, "y": ys}
+def _has_places(collections: Collections) -> bool:
+    """Return whether an entity has a position; O(entities) if none has."""
+    rows = (fields for entities in collections.values() for fields in entities.values())
+    return any(point_of(fields.get("position")) is not None for fields in rows)
 
 
 def point_of(position: Json) -> tuple[float, float] | None:
@@ -147,10 +159,12 @@ def table_of(
 ) -> dict[str, Json]:
     """Return one page of a collection as a table, rows by id; `find` is a part of the id.
 
-    Numbers and texts of ids are not sorted apart: `a10` comes before `a2`, as everywhere.
+    Numbers and texts of ids are not sorted apart: `a10` comes before `a2`, as everywhere. The rows
+    of a table are sorted by their number.
     """
     rows = collections.get(name, {})
-    page, extent = _page(rows, offset, limit, find)
+    names = rows if isinstance(rows, TableEntities) else sorted(rows)
+    page, extent = _page(names, len(rows), offset, limit, find)
     shown = {entity: rows[entity] for entity in page}
     fields = list(dict.fromkeys(field for entity in page for field in shown[entity]))[:_FIELDS_MAX]
     return {
@@ -165,9 +179,9 @@ def table_of(
 
 
 def agents_of(moment: Moment, offset: int, limit: int, find: str) -> dict[str, Json]:
-    """Return one page of the agents registered at a moment, by name."""
+    """Return one page of the agents registered at a moment, by name, members by their number."""
     state = moment.state
-    page, extent = _page(state.agent_names(), offset, limit, find)
+    page, extent = _page(state.agent_names(), state.agent_count, offset, limit, find)
     agents = {name: agent for name in page if (agent := state.agent(name)) is not None}
     return {
         **extent,
@@ -184,12 +198,14 @@ def agents_of(moment: Moment, offset: int, limit: int, find: str) -> dict[str, J
 
 
 def _page(
-    names: Iterable[str], offset: int, limit: int, find: str
+    names: Iterable[str], count: int, offset: int, limit: int, find: str
 ) -> tuple[list[str], dict[str, Json]]:
-    """Return one page of the sorted names that contain a text, and its place among them."""
-    found = sorted(name for name in names if find in name)
-    page = found[offset : offset + min(limit, ROWS_MAX)]
-    return page, {"total": len(found), "offset": offset}
+    """Return one page of those of `count` names that contain a text, and its place among them."""
+    if find:
+        found = [name for name in names if find in name]
+        names, count = found, len(found)
+    page = list(islice(names, offset, offset + min(limit, ROWS_MAX)))
+    return page, {"total": count, "offset": offset}
 
 
 def step_json(step: PlayedStep) -> dict[str, Json]:
@@ -245,13 +261,16 @@ def _of_columns(record: Columns) -> dict[str, Json]:
     rows = rows_of(record)
     refused = refusal_counts(record)
     return {
+        "kind": record.kind,
+        "rows": rows,
+        "refused": refused_count(record),
         "intents": [],
         "intent_count": rows,
         "kinds": [[record.kind, rows]],
         "kind_count": 1,
         "population": record.population,
         "refusals": [
-            [None, stage, code, f"{count} rows"]
+            [None, stage, code, f"{count} {'row' if count == 1 else 'rows'}"]
             for (stage, code), count in islice(refused.items(), _LISTED_MAX)
         ],
     }

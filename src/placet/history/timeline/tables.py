@@ -4,8 +4,8 @@ A row becomes a dict when a reader asks for it. numpy, an extra, is imported by 
 compute, so the log of a world without tables is folded without it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -15,8 +15,11 @@ from placet.schemas.log.column_records import ColumnWrite
 from placet.schemas.log.record import Columns, Record, TableMade
 
 if TYPE_CHECKING:
-    from placet.kernel.plugin.rows import RowCall
     from placet.kernel.state.table import TableData
+
+
+PlayedField: TypeAlias = tuple[str, list[int], float | int, float | int | None, float | int | None]
+"""Dtype, shape, default, low and high of a field."""
 
 
 class PlayedPopulation(msgspec.Struct, array_like=True):
@@ -46,13 +49,13 @@ class PlayedTable(msgspec.Struct, array_like=True):
     Attributes:
         stem: Stem of the names of its rows.
         count: Number of rows.
-        fields: Dtype, shape and default of each field.
+        fields: Dtype, shape, default and declared bounds of each field.
         columns: Values of each field, in the order of the rows.
     """
 
     stem: str
     count: int
-    fields: dict[str, tuple[str, list[int], float | int]]
+    fields: dict[str, PlayedField]
     columns: dict[str, bytearray]
 
     @classmethod
@@ -61,11 +64,12 @@ class PlayedTable(msgspec.Struct, array_like=True):
         import numpy as np  # noqa: PLC0415  # an extra
 
         given = dict(record.columns)
-        fields = {
-            name: (dtype, list(shape), default) for name, dtype, shape, default, *_ in record.fields
+        fields: dict[str, PlayedField] = {
+            name: (dtype, list(shape), default, low, high)
+            for name, dtype, shape, default, low, high in record.fields
         }
         columns = {}
-        for name, (dtype, shape, default) in fields.items():
+        for name, (dtype, shape, default, *_) in fields.items():
             values = given.get(name)
             if values is None:
                 values = np.full((record.count, *shape), default, dtype).tobytes()
@@ -75,8 +79,9 @@ class PlayedTable(msgspec.Struct, array_like=True):
     @classmethod
     def of(cls, table: "TableData") -> "PlayedTable":
         """Return a copy of the table of a replayed state."""
-        fields: dict[str, tuple[str, list[int], float | int]] = {
-            name: (one.dtype, list(one.sizes), one.default) for name, one in table.fields.items()
+        fields: dict[str, PlayedField] = {
+            name: (one.dtype, list(one.sizes), one.default, one.low, one.high)
+            for name, one in table.fields.items()
         }
         columns = {name: bytearray(values.tobytes()) for name, values in table.columns.items()}
         return cls(table.stem, table.count, fields, columns)
@@ -85,7 +90,7 @@ class PlayedTable(msgspec.Struct, array_like=True):
         """Return the values of a field as an array `(rows, *shape)` over `columns`."""
         import numpy as np  # noqa: PLC0415  # an extra
 
-        dtype, shape, _ = self.fields[field]
+        dtype, shape, *_ = self.fields[field]
         return np.frombuffer(self.columns[field], dtype).reshape(self.count, *shape)
 
     def number_of(self, entity: object) -> int:
@@ -119,7 +124,7 @@ class PlayedTable(msgspec.Struct, array_like=True):
         """Return the numbers of the rows that a hook wrote, and their values, as arrays."""
         import numpy as np  # noqa: PLC0415  # an extra
 
-        dtype, shape, _ = self.fields[write.field]
+        dtype, shape, *_ = self.fields[write.field]
         numbers = np.frombuffer(write.at, "<u4") if write.at else np.arange(self.count)
         return numbers, np.frombuffer(write.data, dtype).reshape(len(numbers), *shape)
 
@@ -131,7 +136,7 @@ class PlayedTable(msgspec.Struct, array_like=True):
 
         fields: dict[str, Any] = {
             field: Field(dtype, tuple(shape))  # type: ignore[arg-type]  # a record's dtype is checked here
-            for field, (dtype, shape, _) in self.fields.items()
+            for field, (dtype, shape, *_) in self.fields.items()
         }
         columns = {field: self.column(field) for field in self.columns}
         return TableData(Authors(), name, fields, self.stem, self.count, columns, 0).digest()
@@ -161,25 +166,6 @@ class TableEntities(Mapping[str, Mapping[str, Json]]):
         return self.table.count
 
 
-def _calls(
-    record: Columns, tables: Mapping[str, PlayedTable], count: int
-) -> "Iterator[tuple[RowCall, Any]]":
-    """Yield the changes of a column batch, each with the numbers of the changed rows, -1 none.
-
-    Raises:
-        KeyError: A table or a field of the record is not there.
-    """
-    from placet.kernel.columns.recorded import RecordedColumns  # noqa: PLC0415  # imports numpy
-
-    sizes = {
-        name: {field: shape for field, (_, shape, _) in table.fields.items()}
-        for name, table in tables.items()
-    }
-    columns = RecordedColumns(record, count)
-    for call in columns.calls(sizes):
-        yield call, columns.targets(call.at)
-
-
 def apply_columns(tables: Mapping[str, PlayedTable], record: Columns, count: int) -> None:
     """Write the changes of a column batch of a population with so many members. O(rows), as arrays.
 
@@ -188,7 +174,15 @@ def apply_columns(tables: Mapping[str, PlayedTable], record: Columns, count: int
     """
     import numpy as np  # noqa: PLC0415  # an extra
 
-    for call, targets in _calls(record, tables, count):
+    from placet.kernel.columns.recorded import RecordedColumns  # noqa: PLC0415  # imports numpy
+
+    sizes = {
+        name: {field: shape for field, (_, shape, *_) in table.fields.items()}
+        for name, table in tables.items()
+    }
+    columns = RecordedColumns(record, count)
+    for call in columns.calls(sizes):
+        targets = columns.targets(call.at)
         column = tables[call.table].column(call.field)
         is_row = targets >= 0
         values = call.values[is_row]
@@ -198,43 +192,11 @@ def apply_columns(tables: Mapping[str, PlayedTable], record: Columns, count: int
             np.add.at(column, targets[is_row], values.astype(column.dtype))
 
 
-def moved_in(
-    record: Record,
-    tables: Mapping[str, PlayedTable],
-    populations: Mapping[str, PlayedPopulation],
-    points_max: int,
-) -> Sequence[tuple[tuple[str, str], Json]]:
-    """Return `((table, row), position)` of the rows whose position a record set.
-
-    Args:
-        record: The record.
-        tables: The tables of the log, whose values are not read.
-        populations: The populations of the log.
-        points_max: Return at most so many rows of a change.
-    """
-    moved: list[tuple[tuple[str, str], Json]] = []
+def written_tables(record: Record) -> set[str]:
+    """Return the names of the tables that a record makes, or of which it writes whole columns."""
+    names = {write.table for write in getattr(record, "written", None) or ()}
     if isinstance(record, TableMade):
-        made = PlayedTable.made(record)
-        if "position" in made.fields:
-            numbers, values = range(made.count), made.column("position").tolist()
-            moved += _named(record.table, made, numbers, values)
-    for write in getattr(record, "written", None) or ():
-        if write.field == "position" and write.table in tables:
-            table = tables[write.table]
-            numbers, values = (part[:points_max].tolist() for part in table.written(write))
-            moved += _named(write.table, table, numbers, values)
-    if isinstance(record, Columns) and record.population in populations:
-        count = populations[record.population].count
-        for call, targets in _calls(record, tables, count):
-            if (call.field, call.op) == ("position", "put"):
-                parts = targets[:points_max].tolist(), call.values[:points_max].tolist()
-                moved += _named(call.table, tables[call.table], *parts)
-    return moved
-
-
-def _named(
-    name: str, table: PlayedTable, numbers: Sequence[int], values: Sequence[Json]
-) -> list[tuple[tuple[str, str], Json]]:
-    """Return the values with the names of their rows; -1 is no row."""
-    pairs = zip(numbers, values, strict=True)
-    return [((name, f"{table.stem}:{number}"), value) for number, value in pairs if number >= 0]
+        names.add(record.table)
+    if isinstance(record, Columns):
+        names.update(change.table for change in record.changes)
+    return names

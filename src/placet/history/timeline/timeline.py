@@ -17,13 +17,22 @@ from placet.history.column_rows import code_of, refused_count, row_of
 from placet.history.timeline.fold import PlayedState, changed_in
 from placet.history.timeline.frames import FrameFiles, Stretch
 from placet.history.timeline.index import BAR_SEQS, Index, agents_in, population_mark_of
-from placet.history.timeline.tables import moved_in
+from placet.history.timeline.tables import written_tables
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.column_summary import rows_of
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.intents import decode_intents
-from placet.schemas.log.record import Admitted, Columns, Record, Refused, Scheduled, TableMade
+from placet.schemas.log.record import (
+    Admitted,
+    Checkpoint,
+    Columns,
+    Record,
+    Refused,
+    Scheduled,
+    Tick,
+    agents_of,
+)
 from placet.stores.append_rules import OvertakenError
 from placet.stores.snapshots.recovery import decode, read_on
 
@@ -35,6 +44,10 @@ LAST: Final = 2**31
 _BARS_MAX: Final = 400
 _STEP_WORK_MAX: Final = 200_000
 """Records, batches and changes of one answer to `steps`; it ends early where they are more."""
+_ROWS_A_CHANGE: Final = 4
+"""Rows of a written table that count as one change: they are answered as arrays."""
+_LOOK_BACK_MAX: Final = 4_096
+"""Records among which `records_to` looks for those that changed something."""
 _BATCHES: Final = Admitted | Refused | Scheduled
 
 
@@ -99,7 +112,8 @@ class PlayedStep:
         admitted: Number of admitted intents in the step.
         refused: Number of intents of refused batches in the step.
         moved: (collection, entity) -> the new value of its field `position`; None for an entity
-            that was deleted or has no position any more.
+            that was deleted or has no position any more. Rows of tables are not among them.
+        tables: Names of the tables that were written.
         records: `(place, record)` of the latest batches, at most `RECORDS_SHOWN`.
     """
 
@@ -110,6 +124,7 @@ class PlayedStep:
     admitted: int = 0
     refused: int = 0
     moved: dict[tuple[str, str], Json] = field(default_factory=dict)
+    tables: set[str] = field(default_factory=set)
     records: list[tuple[Place, Record]] = field(default_factory=list)
 
 
@@ -205,7 +220,8 @@ class Timeline:
         self.log = log
         self.index = Index(log, files, on_fault)
         self._lock = Lock()
-        self._cursor: _Cursor | None = None
+        self._cursors: list[_Cursor | None] = [None, None]
+        """The states of the latest moment, and of the latest moment ahead."""
         self._compactions = 0
 
     @property
@@ -214,10 +230,15 @@ class Timeline:
         start = self.index.start
         return Place(start.record - 1) if start.record else Place(0, 0)
 
-    def look(self, place: Place, fn: Callable[[Moment], T]) -> T:
+    def look(self, place: Place, fn: Callable[[Moment], T], *, is_ahead: bool = False) -> T:
         """Call a function with the moment at a place, and return its result.
 
         O(key frame + the records between that and the place); nothing for a step forward.
+
+        Args:
+            place: The place.
+            fn: The function.
+            is_ahead: Keep this state beside that of the latest moment: steps are read in advance.
 
         Raises:
             NoPlaceError: The log has no such place, or none any more.
@@ -226,12 +247,12 @@ class Timeline:
         with self._lock:
             for _ in range(3):
                 try:
-                    return fn(self._moment(place))
+                    return fn(self._moment(place, int(is_ahead)))
                 except OvertakenError:
-                    self._cursor = None
+                    self._cursors = [None, None]
                     self.index.catch_up()
                 except (OSError, ValueError):  # of a key frame
-                    self._cursor = None
+                    self._cursors = [None, None]
                     self.index.forget()
             raise self._no_place(place)
 
@@ -301,7 +322,7 @@ class Timeline:
         by_tick = by == "tick" and bool(self.index.ticks)
         ticks = self.ticks_before(place)
         for at, record in self._places_after(place):
-            work += 1 + _note(step, at, record) + self._note_tables(step, record)
+            work += 1 + self._note(step, at, record)
             ticks += self._is_tick(at)
             step.ticks = ticks
             if by_tick and not self._is_tick(at) and at.record < self.index.record - 1:
@@ -313,12 +334,20 @@ class Timeline:
         return steps
 
     def records_to(self, place: Place, limit: int) -> list[tuple[Place, Record]]:
-        """Return the latest `(place, record)` pairs up to a place, oldest first."""
-        lowest, end, width = max(self.index.start.record, 0), place.record + 1, 1
+        """Return the latest `(place, record)` pairs up to a place, oldest first.
+
+        Ticks that changed nothing, and checkpoints, are left out.
+        """
+        end, width = place.record + 1, 1
+        lowest = max(self.index.start.record, end - _LOOK_BACK_MAX, 0)
         found: list[tuple[Place, Record]] = []
         while end > lowest and len(found) < limit:  # a record may be a group of thousands
             first = max(lowest, end - width)
-            page = [(at, record) for at, record in self._between(first, end) if at <= place]
+            page = [
+                (at, record)
+                for at, record in self._between(first, end)
+                if at <= place and not _is_silent(record)
+            ]
             found = [*page, *found]
             end, width = first, 2 * width
         return found[-limit:]
@@ -374,11 +403,11 @@ class Timeline:
             codes.update(dict(stretch.codes))
         return codes
 
-    def _moment(self, place: Place) -> Moment:
+    def _moment(self, place: Place, kept: int) -> Moment:
         self.require(place)
         if self._compactions != self.index.compactions:
-            self._compactions, self._cursor = self.index.compactions, None
-        cursor = self._nearest(place)
+            self._compactions, self._cursors = self.index.compactions, [None, None]
+        cursor = self._nearest(place, kept)
         for ordinal, data in read_on(self.log, cursor.record):
             if ordinal > place.record:
                 break
@@ -391,14 +420,14 @@ class Timeline:
                 done += 1
             cursor.record, cursor.batches, cursor.size = ordinal, done, len(records)
             cursor.now_ns = max(cursor.now_ns, record.now_ns)
-        self._cursor = cursor
+        self._cursors[kept] = cursor
         at = Place(cursor.record, cursor.batches - 1) if cursor.batches else self.first
         ticks = self.ticks_before(at)
         return Moment(at, cursor.size, cursor.seq, cursor.now_ns, ticks, cursor.last, cursor.state)
 
-    def _nearest(self, place: Place) -> _Cursor:
+    def _nearest(self, place: Place, kept: int) -> _Cursor:
         """Return the latest state before a place; the kept one is taken away meanwhile."""
-        cursor, self._cursor = self._cursor, None
+        cursor, self._cursors[kept] = self._cursors[kept], None
         if not self.index.frames:
             self.index.catch_up(records_max=0)
         frame = self.index.frame_before(place.record) or self.index.frame_before(place.record + 1)
@@ -457,40 +486,47 @@ class Timeline:
         _, data = next(self.log.read(record))
         return len(expanded(decode(data, record)))
 
-    def _note_tables(self, step: PlayedStep, record: Record) -> int:
-        """Add the rows of tables that a record moved to a step, and return their number."""
-        if not isinstance(record, Columns | TableMade) and not getattr(record, "written", None):
-            return 0
-        moved = moved_in(record, *self.index.tables(), _STEP_WORK_MAX)
-        step.moved.update(moved)
-        if isinstance(record, Columns):
-            count = rows_of(record)
-            if count is None:
-                count = self.index.tables()[1][record.population].count
-            refused = refused_count(record)
+    def _note(self, step: PlayedStep, place: Place, record: Record) -> int:
+        """Add a record to a step, and return the number of its changes."""
+        step.place, step.seq = place, record.seq
+        step.now_ns = max(step.now_ns, record.now_ns)
+        if isinstance(record, _BATCHES | Columns):
+            step.records.append((place, record))
+            del step.records[:-RECORDS_SHOWN]
+            self._count(step, record)
+        tables, _ = self.index.tables()
+        written = written_tables(record)
+        entities = changed_in(record)
+        for change in entities:
+            if change.collection in tables:
+                written.add(change.collection)
+            elif change.fields is None or change.is_whole or "position" in change.fields:
+                position = None if change.fields is None else change.fields.get("position")
+                step.moved[change.collection, change.entity] = position
+        step.tables |= written
+        return len(entities) + sum(tables[name].count for name in written) // _ROWS_A_CHANGE
+
+    def _count(self, step: PlayedStep, record: Record) -> None:
+        """Count the intents of a batch, or the rows of a column batch."""
+        if isinstance(record, Refused):
+            step.refused += len(record.contexts)
+        elif isinstance(record, Admitted):
+            step.admitted += len(record.contexts)
+        elif isinstance(record, Columns):
+            rows, refused = rows_of(record), refused_count(record)
+            if rows is None:
+                rows = self.index.tables()[1][record.population].count
             step.refused += refused
-            step.admitted += count - refused
-        return len(moved)
+            step.admitted += rows - refused
 
     def _is_tick(self, place: Place) -> bool:
         ticks = self.ticks_before(place)
         return bool(ticks) and self.index.ticks[ticks - 1] == place.record
 
 
-def _note(step: PlayedStep, place: Place, record: Record) -> int:
-    """Add a record to a step, and return the number of its changes."""
-    step.place, step.seq = place, record.seq
-    step.now_ns = max(step.now_ns, record.now_ns)
-    if isinstance(record, _BATCHES | Columns):
-        step.records.append((place, record))
-        del step.records[:-RECORDS_SHOWN]
-        if isinstance(record, Refused):
-            step.refused += len(record.contexts)
-        elif isinstance(record, Admitted):
-            step.admitted += len(record.contexts)
-    entities = changed_in(record)
-    for change in entities:
-        if change.fields is None or change.is_whole or "position" in change.fields:
-            position = None if change.fields is None else change.fields.get("position")
-            step.moved[change.collection, change.entity] = position
-    return len(entities)
+def _is_silent(record: Record) -> bool:
+    """Return whether a record is a checkpoint, or a tick that changed nothing."""
+    if isinstance(record, Checkpoint):
+        return True
+    is_bare = not (changed_in(record) or agents_of(record) or getattr(record, "written", None))
+    return isinstance(record, Tick) and is_bare

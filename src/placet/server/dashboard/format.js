@@ -57,7 +57,7 @@ const OTHERS = {
   fork_adopted: () => ["", "was forked from another world"],
   patched: () => ["operator", "put something otherwise"],
   table_made: (event) => ["", `table ${tame(event.table)} of ${whole(event.count ?? 0)} rows`],
-  columns: (event) => ["", ofColumns(event)],
+  columns: () => ["", ""],
 };
 const ABOUT_AGENTS = new Set(["registered", "agent_changed"]);
 
@@ -89,6 +89,7 @@ export function said(event) {
   if (what === "time went on" && !(event.changes ?? []).length) return null;
   line.who = tame(who ?? "");
   line.what = what;
+  if (event.type === "columns") return ofColumns(event, line);
   if (ABOUT_AGENTS.has(event.type)) line.kind = "agent";
   if (!line.who && event.type === "batch") line.what = "somebody else’s batch";
   if (event.succeeded === false || event.type === "settlement_failed") line.kind = "failed";
@@ -97,10 +98,13 @@ export function said(event) {
 }
 
 /** Say a column batch as counts: its rows are in the log. */
-function ofColumns({ population, kind, rows, refused }) {
-  if (kind === undefined) return "columns were changed";
-  const count = typeof rows === "number" ? `${whole(rows)} rows` : "all rows";
-  return `${tame(kind, 64)} of ${tame(population)}: ${count}${refused ? `, ${whole(refused)} refused` : ""}`;
+function ofColumns({ population, kind, rows, refused, refusals }, line) {
+  if (kind === undefined) return { ...line, what: "columns were changed" };
+  const count = typeof rows === "number" ? `${whole(rows)} ${rows === 1 ? "row" : "rows"}` : "all rows";
+  line.kind = refused && refused === rows ? "refused" : "admitted";
+  line.who = tame(population);
+  line.what = `${tame(kind, 64)}: ${count}${refused ? `, ${whole(refused)} refused` : ""}`;
+  return withWhys(refusals ?? [], line);
 }
 
 function ofBatch(event, line) {
@@ -111,7 +115,10 @@ function ofBatch(event, line) {
   line.what = listed(kinds.map(([kind, count]) => [tame(kind, 64), count]), true, event.kind_count);
   line.detail = payload(event.intents[0]);
   if (event.type === "scheduled") line.what += ", for later";
-  const refusals = event.refusals ?? [];
+  return withWhys(event.refusals ?? [], line);
+}
+
+function withWhys(refusals, line) {
   line.whys = refusals.slice(0, WHYS_MAX).map(([, stage, code, message]) =>
     ({ code: `${tame(stage)}/${tame(code)}`, message: readable(tame(message ?? "", 300)) }));
   if (refusals.length > WHYS_MAX) line.whys.push({ code: `${refusals.length - WHYS_MAX} more`, message: "" });

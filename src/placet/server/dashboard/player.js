@@ -7,7 +7,7 @@ import { readApprovals } from "./approvals.js";
 import { addToFeed, showFeed } from "./player_feed.js";
 import { clearInspect, inspectEntity, inspectEvent, refreshInspect, startInspect } from "./player_inspect.js";
 import { showHistory, showPosition, startLine } from "./player_line.js";
-import { clearMap, drawnFrames, markOnMap, placeAll, placeMoved, startMap } from "./player_map.js";
+import { clearMap, drawnFrames, mapQuery, markOnMap, placeAll, placeMoved, startMap } from "./player_map.js";
 import { clearState, showState, startState, stateQuery } from "./player_state.js";
 
 const EVENTS = 60;
@@ -53,11 +53,11 @@ async function jump(place, { keepsPlaying = false } = {}) {
 
 async function showMoment(place) {
   const of = world;
-  const found = await ask(path(`/moment?${query({ ...place, map: true, events: EVENTS, ...stateQuery() })}`));
+  const found = await ask(path(`/moment?${query({ ...place, map: true, ...mapQuery(), events: EVENTS, ...stateQuery() })}`));
   if (of !== world || wanted !== null) return;
   moment = found;
   byId("notice").hidden = true;
-  placeAll(found.map);
+  placeAll(found);
   showFeed(found.events, inspectEvent);
   showHead(found);
   if (showState(found, inspectEntity)) await showTables();
@@ -147,21 +147,24 @@ async function fetchSteps(mine) {
   const from = mine.steps.at(-1) ?? moment;
   const count = Math.min(100, Math.max(10, Math.round(Number(byId("speed").value) * 2)));
   try {
-    const asked = { record: Math.max(0, from.record), batch: from.batch, by: byId("unit").value, count };
+    const asked = { record: Math.max(0, from.record), batch: from.batch, by: byId("unit").value, count, ...mapQuery() };
     const { steps } = await ask(path(`/steps?${query(asked)}`));
     if (play !== mine) return;
     mine.steps.push(...steps);
     mine.isEnded = steps.length === 0;
   } catch (error) {
-    if (play === mine) { stop(); complain(error); }
+    if (play === mine && error.status === 429) await pause(error.document.retry_after ?? 1);
+    else if (play === mine) { stop(); complain(error); }
   }
   mine.isFetching = false;
 }
 
+const pause = (seconds) => new Promise((resolve) => { setTimeout(resolve, 1000 * seconds); });
+
 function showStep(next, interval) {
-  const { moved, events, ...head } = next;
+  const { moved, layers = [], events, ...head } = next;
   moment = { ...moment, batches: 1, ...head, events };
-  placeMoved(moved, interval >= 60 ? Math.min(GLIDE_MAX_MS, interval * 0.95) : 0);
+  placeMoved(moved, layers, interval >= 60 ? Math.min(GLIDE_MAX_MS, interval * 0.95) : 0);
   addToFeed(events, inspectEvent);
   showHead(moment);
 }
@@ -184,6 +187,19 @@ async function finish(mine) {
   }
   stop();
   await showTables().catch(complain);
+}
+
+/** Show the moment in other colors; steps that are awaited have the colors of before. */
+async function recolor() {
+  const isPlaying = play !== null;
+  await jump(here());
+  if (isPlaying) start();
+}
+
+/** Read the fields of an entity as they are at the moment; null if there is none. */
+async function readFields(collection, entity) {
+  const { fields } = await ask(path(`/entity?${query({ ...here(), collection, entity })}`));
+  return fields;
 }
 
 // the run
@@ -390,7 +406,7 @@ function onKey(event) {
 
 function listen() {
   startLine((seq) => jump({ seq }));
-  startMap((collection, id) => inspectEntity(collection, id));
+  startMap((collection, id) => inspectEntity(collection, id), readFields, recolor);
   startState(() => showTables().catch(complain));
   startInspect({ path, moment: () => moment, jump, find, playFork, mark: markOnMap, suspend, mayControl: () => history?.controls.includes("suspend") });
   byId("world-pause").addEventListener("click", () => control(history.paused ? "/resume" : "/pause"));

@@ -80,7 +80,8 @@ const fill = (elements) => byId("inspect-body").replaceChildren(...elements.filt
 
 function facts(event) {
   const at = [`seq ${whole(event.seq)}`, `record ${whole(event.record)}`, span(event.sim_time)];
-  if (event.intent_count > 1) at.push(`${whole(event.intent_count)} intents, all or none`);
+  if (event.population) at.push(`${event.rows === null ? "all rows" : `${whole(event.rows)} rows`} at one moment, each admitted or refused by itself`);
+  else if (event.intent_count > 1) at.push(`${whole(event.intent_count)} intents, all or none`);
   return made("p", "small quiet", at.join(" · "));
 }
 
@@ -103,10 +104,17 @@ function agentButtons(id, entity) {
     button("‹ intent", () => doors.find({ agent: id, back: true })),
     button("intent ›", () => doors.find({ agent: id })),
     button("refusal ›", () => doors.find({ agent: id, refused: true })),
+    rowEvent(id) && button("Why", () => answer("Asking why …", () => why(rowEvent(id), id))),
     button("Fork from here …", () => showFork(entity ? `${entity.collection}/${entity.entity}` : "", entity?.fields)),
     doors.mayControl() && button("Suspend", () => doors.suspend(id, true)),
     doors.mayControl() && button("Resume", () => doors.suspend(id, false)),
   );
+}
+
+/** Return the column batch that the moment is after, if the agent is of its population. */
+function rowEvent(id) {
+  const { event } = doors.moment();
+  return event?.population && id.startsWith(`${event.population}:`) ? event : null;
 }
 
 function buttonsOf(event) {
@@ -187,9 +195,10 @@ async function seen(id) {
   })];
 }
 
-async function why(event) {
+/** Ask why a request was answered so; of a column batch, `agent` names a row. */
+async function why(event, agent = null) {
   const first = event.intents?.[0];
-  const query = new URLSearchParams(first ? { agent: first.agent_id, req_id: first.req_id } : { seq: event.seq });
+  const query = new URLSearchParams(first ? { agent: first.agent_id, req_id: first.req_id } : { seq: event.seq, ...(agent ? { agent } : {}) });
   const told = await ask(doors.path(`/explain?${query}`), { patienceMs: LEDGER_MS });
   const heading = made("h3", "", `Why: ${tame(told.answer)}`);
   const stages = made("ol", "stages");

@@ -1,29 +1,46 @@
-// A map of whatever has a position, for up to hundred thousand points: columns of numbers, no objects.
+// A map of what has a place, for up to two hundred thousand dots: columns of numbers, no objects.
 
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
+import { clearColors, shaded, showColorChoices, showLegend } from "./player_colors.js";
+import { drawLayers } from "./player_dots.js";
+import { cellText } from "./tree.js";
 
 const COLORS = 4;
-const ROUND_MAX = 4_000; // beyond, circles cost more than they show
 const PICK_PX = 14;
+const REST_MS = 120;
+const FIELDS_SHOWN = 8;
 const isCalm = matchMedia("(prefers-reduced-motion: reduce)");
 
-const layers = new Map(); // collection → {ids, index, fromX, fromY, x, y, isThere}
+// collection → {count, x, y, fromX, fromY, grid, colors}, and {ids, index, isThere} of entities or
+// {stem, total, place} of the rows of a table
+const layers = new Map();
 let frame = null; // [left, bottom, right, top]; it only widens, so that what rests stays in its place
 let glide = { startMs: 0, lengthMs: 0 };
 let drawing = 0;
 let pointed = null;
+let resting = null; // {id, text}: what the pointer rests on
+let restTimer = 0;
+let look = async () => null;
 let chosen = null;
 let frames = 0;
+let color = null; // the wish of the reader, "table/field"; null is the default
 
 /** How many pictures were drawn; the browser tests measure by it. */
 export const drawnFrames = () => frames;
 
-/** Listen to the pointer; `choose` is called with the collection and the id of what was clicked. */
-export function startMap(choose) {
+/** Name what the page wants of the map, as parameters of a moment or of steps. */
+export const mapQuery = () => (color === null ? {} : { color: color || "none" });
+
+/** Listen to the pointer and the menu.
+ * `choose` is called with the collection and the id of what was clicked, `read` returns the fields
+ * of what the pointer rests on, and `recolor` is called when other colors are wanted. */
+export function startMap(choose, read, recolor) {
   const canvas = byId("map");
+  look = read;
   canvas.addEventListener("pointermove", (event) => { pointed = [event.offsetX, event.offsetY]; redraw(); });
   canvas.addEventListener("pointerleave", () => { pointed = null; redraw(); });
+  byId("map-color").addEventListener("change", ({ target }) => { color = target.value; recolor(); });
   canvas.addEventListener("click", (event) => {
     const found = nearest(event.offsetX, event.offsetY);
     if (found) choose(found.collection, found.id);
@@ -34,8 +51,9 @@ export function startMap(choose) {
 
 export function clearMap() {
   layers.clear();
-  frame = null;
-  chosen = null;
+  clearColors();
+  showColorChoices([], "");
+  [frame, chosen, color] = [null, null, null];
   show("map-panel", false);
 }
 
@@ -45,31 +63,70 @@ export function markOnMap(collection, id) {
   redraw();
 }
 
-/** Show the positions of a moment at once: [{collection, ids, x, y}]. */
-export function placeAll(columns) {
+/** Show a moment at once: layers of entities, {collection, ids, x, y}, and of tables; and what may color. */
+export function placeAll({ map, colors = [], color: used = "" }) {
   layers.clear();
-  for (const { collection, ids, x, y } of columns) {
-    layers.set(collection, {
-      ids,
-      index: new Map(ids.map((id, at) => [id, at])),
-      x: Float64Array.from(x),
-      y: Float64Array.from(y),
-      fromX: Float64Array.from(x),
-      fromY: Float64Array.from(y),
-      isThere: new Uint8Array(ids.length).fill(1),
-    });
+  for (const layer of map) {
+    if (layer.stem !== undefined) placeRows(layer);
+    else placeEntities(layer);
   }
   glide = { startMs: 0, lengthMs: 0 };
+  showColorChoices(colors, used);
   fit();
   redraw();
 }
 
-/** Move what a step moved, {collection: [[id, [x, y] or null], ...]}, in so many milliseconds. */
-export function placeMoved(moved, lengthMs) {
+function placeEntities({ collection, ids, x, y }) {
+  layers.set(collection, {
+    ids,
+    index: new Map(ids.map((id, at) => [id, at])),
+    count: ids.length,
+    x: Float64Array.from(x),
+    y: Float64Array.from(y),
+    fromX: Float64Array.from(x),
+    fromY: Float64Array.from(y),
+    isThere: new Uint8Array(ids.length).fill(1),
+  });
+}
+
+/** Take the rows of a table, in the order of their numbers: where they come from is where they were. */
+function placeRows({ collection, stem, count, total, place, grid, x, y, color: by }) {
+  const before = layers.get(collection);
+  const layer = { stem, count, total, place, grid, x: numbers(x), y: numbers(y) };
+  layer.fromX = before?.count === count ? before.fromX : layer.x.slice();
+  layer.fromY = before?.count === count ? before.fromY : layer.y.slice();
+  layer.colors = by ? shaded(collection, { ...by, values: numbers(by.values) }) : null;
+  leap(layer);
+  layers.set(collection, layer);
+}
+
+/** Put a row that moved over half of the map, such as over an edge, where it is. */
+function leap({ count, x, y, fromX, fromY }) {
+  const [wide, high] = frame ? [(frame[2] - frame[0]) / 2, (frame[3] - frame[1]) / 2] : [Infinity, Infinity];
+  for (let at = 0; at < count; at += 1) {
+    if (Math.abs(x[at] - fromX[at]) > wide || Math.abs(y[at] - fromY[at]) > high) {
+      fromX[at] = x[at];
+      fromY[at] = y[at];
+    }
+  }
+}
+
+/** Read numbers of four bytes from base64. */
+function numbers(text) {
+  if (Uint8Array.fromBase64) return new Float32Array(Uint8Array.fromBase64(text).buffer);
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let at = 0; at < bytes.length; at += 1) bytes[at] = binary.charCodeAt(at);
+  return new Float32Array(bytes.buffer);
+}
+
+/** Move what a step moved in so many milliseconds: entities, {collection: [[id, [x, y] or null], ...]}, and tables. */
+export function placeMoved(moved, tables, lengthMs) {
   settle();
   for (const [collection, changes] of Object.entries(moved)) {
     for (const [id, point] of changes) move(collection, id, point);
   }
+  for (const table of tables) placeRows(table);
   glide = { startMs: performance.now(), lengthMs: isCalm.matches ? 0 : lengthMs };
   fit();
   redraw();
@@ -79,13 +136,14 @@ function move(collection, id, point) {
   let layer = layers.get(collection);
   if (!layer) {
     if (!point) return;
-    layer = { ids: [], index: new Map(), x: new Float64Array(64), y: new Float64Array(64), fromX: new Float64Array(64), fromY: new Float64Array(64), isThere: new Uint8Array(64) };
+    layer = { ids: [], index: new Map(), count: 0, x: new Float64Array(64), y: new Float64Array(64), fromX: new Float64Array(64), fromY: new Float64Array(64), isThere: new Uint8Array(64) };
     layers.set(collection, layer);
   }
   let at = layer.index.get(id);
   if (at === undefined) {
     if (!point) return;
     at = layer.ids.push(id) - 1;
+    layer.count = layer.ids.length;
     layer.index.set(id, at);
     if (at >= layer.x.length) grow(layer);
     [layer.fromX[at], layer.fromY[at]] = point;
@@ -114,7 +172,7 @@ function settle() {
       fromY.set(y);
       continue;
     }
-    for (let at = 0; at < layer.ids.length; at += 1) {
+    for (let at = 0; at < layer.count; at += 1) {
       fromX[at] += (x[at] - fromX[at]) * part;
       fromY[at] += (y[at] - fromY[at]) * part;
     }
@@ -127,14 +185,15 @@ function reached(now) {
 }
 
 function fit() {
-  for (const { ids, x, y, isThere } of layers.values()) {
-    for (let at = 0; at < ids.length; at += 1) {
-      if (!isThere[at]) continue;
+  for (const { count, x, y, isThere, grid } of layers.values()) {
+    const edge = grid ? 0.5 : 0; // of a cell around its middle
+    for (let at = 0; at < count; at += 1) {
+      if (isThere && !isThere[at]) continue;
       frame ??= [x[at], y[at], x[at], y[at]];
-      if (x[at] < frame[0]) frame[0] = x[at];
-      if (y[at] < frame[1]) frame[1] = y[at];
-      if (x[at] > frame[2]) frame[2] = x[at];
-      if (y[at] > frame[3]) frame[3] = y[at];
+      if (x[at] - edge < frame[0]) frame[0] = x[at] - edge;
+      if (y[at] - edge < frame[1]) frame[1] = y[at] - edge;
+      if (x[at] + edge > frame[2]) frame[2] = x[at] + edge;
+      if (y[at] + edge > frame[3]) frame[3] = y[at] + edge;
     }
   }
   show("map-panel", frame !== null);
@@ -147,7 +206,8 @@ function projection(canvas) {
   const margin = 14;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   const scale = Math.min((width - 2 * margin) / (right - left || 1), (height - 2 * margin) / (top - bottom || 1));
-  return { scale, ox: width / 2 - ((left + right) / 2) * scale, oy: height / 2 + ((bottom + top) / 2) * scale };
+  const area = (right - left) * (top - bottom) * scale * scale;
+  return { scale, area, ox: width / 2 - ((left + right) / 2) * scale, oy: height / 2 + ((bottom + top) / 2) * scale };
 }
 
 function draw(now) {
@@ -163,40 +223,28 @@ function draw(now) {
   context.clearRect(0, 0, width, height);
   const to = projection(canvas);
   const part = reached(now);
-  const style = getComputedStyle(document.documentElement);
   const names = [...layers.keys()].sort();
-  const count = names.reduce((sum, name) => sum + layers.get(name).ids.length, 0);
-  context.globalAlpha = count > ROUND_MAX ? 0.7 : 0.85;
-  names.forEach((name, number) => {
-    context.fillStyle = style.getPropertyValue(`--dot-${(number % COLORS) + 1}`);
-    drawLayer(context, layers.get(name), to, part, number % 2 === 0 && count <= ROUND_MAX, count > 20_000 ? 2 : 4);
-  });
-  context.globalAlpha = 1;
-  ring(context, to, part, style);
-  caption(names, count);
+  const drawn = names.map((name, number) => ({ layer: layers.get(name), number, isRound: number % 2 === 0 }));
+  drawn.sort((one, other) => other.layer.count - one.layer.count);
+  drawLayers(context, drawn, to, part, density, COLORS);
+  ring(context, to, part, getComputedStyle(document.documentElement));
+  caption(names);
+  showLegend(drawn.find(({ layer }) => layer.colors)?.layer.colors ?? null);
   if (part < 1 && !document.hidden) redraw();
 }
 
-function drawLayer(context, { ids, x, y, fromX, fromY, isThere }, { scale, ox, oy }, part, isRound, size) {
-  const half = size / 2;
-  if (isRound) context.beginPath();
-  for (let at = 0; at < ids.length; at += 1) {
-    if (!isThere[at]) continue;
-    const px = ox + (fromX[at] + (x[at] - fromX[at]) * part) * scale;
-    const py = oy - (fromY[at] + (y[at] - fromY[at]) * part) * scale;
-    if (isRound) {
-      context.moveTo(px + 3, py);
-      context.arc(px, py, 3, 0, 2 * Math.PI);
-    } else context.fillRect(px - half, py - half, size, size);
-  }
-  if (isRound) context.fill();
+/** Find an entity or a row in its layer; -1 if it is not there. */
+function indexIn(layer, id) {
+  if (!layer.stem) return layer.index.get(id) ?? -1;
+  const number = id.startsWith(`${layer.stem}:`) ? Number(id.slice(layer.stem.length + 1)) : -1;
+  return number < layer.count ? number : -1;
 }
 
 // What is chosen has a ring.
 function ring(context, { scale, ox, oy }, part, style) {
   const layer = chosen && layers.get(chosen.collection);
-  const at = layer?.index.get(chosen.id);
-  if (at === undefined || !layer.isThere[at]) return;
+  const at = layer ? indexIn(layer, chosen.id) : -1;
+  if (at < 0 || (layer.isThere && !layer.isThere[at])) return;
   const px = ox + (layer.fromX[at] + (layer.x[at] - layer.fromX[at]) * part) * scale;
   const py = oy - (layer.fromY[at] + (layer.y[at] - layer.fromY[at]) * part) * scale;
   context.strokeStyle = style.getPropertyValue("--ink");
@@ -211,30 +259,53 @@ function nearest(left, top) {
   const { scale, ox, oy } = projection(byId("map"));
   let best = PICK_PX * PICK_PX;
   let found = null;
-  for (const [collection, { ids, x, y, isThere }] of layers) {
-    for (let at = 0; at < ids.length; at += 1) {
-      if (!isThere[at]) continue;
+  for (const [collection, { count, ids, stem, x, y, isThere }] of layers) {
+    for (let at = 0; at < count; at += 1) {
+      if (isThere && !isThere[at]) continue;
       const [dx, dy] = [ox + x[at] * scale - left, oy - y[at] * scale - top];
       if (dx * dx + dy * dy < best) {
         best = dx * dx + dy * dy;
-        found = { collection, id: ids[at], x: x[at], y: y[at] };
+        found = { collection, id: stem ? `${stem}:${at}` : ids[at], x: x[at], y: y[at] };
       }
     }
   }
   return found;
 }
 
-function caption(names, count) {
-  const counted = names.map((name) => [name, layers.get(name).isThere.reduce((sum, one) => sum + one, 0)]);
-  write("map-of", `${whole(count)} from above`);
+/** Ask for the fields of what the pointer rests on. */
+function rest(near) {
+  if (resting?.id === near?.id) return;
+  clearTimeout(restTimer);
+  resting = near && { id: near.id, text: "" };
+  const mine = resting;
+  if (!near) return;
+  restTimer = setTimeout(async () => {
+    const fields = await look(near.collection, near.id).catch(() => null);
+    if (resting !== mine || !fields) return;
+    mine.text = Object.entries(fields).slice(0, FIELDS_SHOWN).map(([name, value]) => `${tame(name, 40)} ${cellText(value, 60)}`).join(" · ");
+    redraw();
+  }, REST_MS);
+}
+
+function caption(names) {
+  const counted = names.map((name) => {
+    const { count, total = count, isThere } = layers.get(name);
+    const there = isThere ? isThere.subarray(0, count).reduce((sum, one) => sum + one, 0) : count;
+    return [name, there, total];
+  });
+  const [drawn, all] = counted.reduce(([some, every], [, there, total]) => [some + there, every + Math.max(there, total)], [0, 0]);
+  const isByNumber = names.some((name) => layers.get(name).place?.length === 0);
+  const number = all > drawn && names.some((name) => layers.get(name).total > layers.get(name).count) ? `${whole(drawn)} of ${whole(all)}` : whole(drawn);
+  write("map-of", isByNumber ? `${number} in rows, by their number` : `${number} from above`);
   const near = pointed && nearest(...pointed);
+  rest(near);
   byId("map").style.cursor = near ? "pointer" : "default";
   const says = byId("map-says");
   const wanted = near
-    ? [[`${tame(near.id, 60)} at ${near.x.toFixed(1)}, ${near.y.toFixed(1)}`, names.indexOf(near.collection)]]
-    : counted.map(([name, one], number) => [`${tame(name, 40)} ${whole(one)}`, number]);
+    ? [[[`${tame(near.id, 60)}`, resting?.text || `at ${near.x.toFixed(1)}, ${near.y.toFixed(1)}`].join(" · "), names.indexOf(near.collection)]]
+    : counted.map(([name, one], at) => [`${tame(name, 40)} ${whole(one)}`, at]);
   const text = wanted.map(([one]) => one).join("\n");
   if (says.dataset.text === text) return;
   says.dataset.text = text;
-  says.replaceChildren(...wanted.map(([one, number]) => made("bdi", `dot dot-${(number % COLORS) + 1}`, one)));
+  says.replaceChildren(...wanted.map(([one, at]) => made("bdi", layers.get(names[at]).colors ? "" : `dot dot-${(at % COLORS) + 1}`, one)));
 }

@@ -42,7 +42,7 @@ export function showState(moment, choose) {
 
 // The agents' own entities where a domain has such, else what there is most of.
 function likeliest(collections) {
-  const ofAgents = collections.find(({ name }) => /\bagents$/.test(name));
+  const ofAgents = collections.find(({ name, of_agents: isTheirs }) => isTheirs || /\bagents$/.test(name));
   return (ofAgents ?? collections.reduce((one, other) => (other.count > one.count ? other : one))).name;
 }
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from placet.history.explain import explain, explain_seq
 from placet.history.fork import ForkOptions
 from placet.history.timeline import moments
-from placet.history.timeline.timeline import LAST, Moment, NoPlaceError, Query
+from placet.history.timeline.timeline import LAST, Moment, NoPlaceError, PlayedStep, Query
 from placet.history.timeline.timeline import Place as LogPlace
 from placet.plugins.domains import DomainNotFound, DomainNotRemade
 from placet.schemas.codec import Json, to_json
@@ -40,6 +40,10 @@ _READING: Final = (401, 403, 404, 409, 410, 503)
 _Text = Annotated[str, Meta(max_length=512)]
 _Offset = Annotated[int, Meta(ge=0, le=2**53)]
 _Unit = Literal["record", "tick"]
+_COLOR: Final = Meta(
+    max_length=1024,
+    description="Color the rows of a table by a field: `table/field`; `none` for none.",
+)
 _PATHS: Final = Meta(
     extra_json_schema={"propertyNames": {"pattern": "[^/]/+[^/]"}},
     description="path -> value: collection/entity/field, or collection/entity",
@@ -68,6 +72,7 @@ class MomentQuery(Fields, frozen=True):
     step: Annotated[int, Meta(ge=-1000, le=1000, description="Steps on from there, or back.")] = 0
     by: _Unit = "record"
     map: bool = False
+    color: Annotated[str, _COLOR] | None = None
     events: Annotated[int, Meta(ge=0, le=200)] = 0
     collection: _Text | None = None
     offset: _Offset = 0
@@ -83,6 +88,7 @@ class StepsQuery(AtQuery, frozen=True):
 
     by: _Unit = "tick"
     count: Annotated[int, Meta(ge=1, le=_STEPS_MAX)] = 20
+    color: Annotated[str, _COLOR] | None = None
 
 
 class FindQuery(AtQuery, frozen=True):
@@ -109,7 +115,7 @@ class ViewQuery(Fields, frozen=True):
 
 
 class ExplainQuery(Fields, frozen=True):
-    """The query parameters of `explain_request`: a request, or the seq of a record."""
+    """The query parameters of `explain_request`: a request, or the seq of a record and a row."""
 
     agent: Identity | None = None
     req_id: Identity | None = None
@@ -190,7 +196,7 @@ def get_moment(played: PlayedWorld, query: MomentQuery) -> Json:
     def look(moment: Moment) -> tuple[dict[str, Json], LogPlace]:
         head = moments.moment_head(moment)
         if query.map:
-            head["map"] = moments.map_of(moment)
+            head |= moments.map_of(moment, query.color)
         if query.collection is not None:
             collections, page = moment.state.entities(), (query.offset, query.limit)
             head["table"] = moments.table_of(collections, query.collection, *page, query.find)
@@ -208,9 +214,23 @@ def get_moment(played: PlayedWorld, query: MomentQuery) -> Json:
 
 @_question("steps", "List steps", "Steps")
 def list_steps(played: PlayedWorld, query: StepsQuery) -> Json:
-    """List the next steps after a place, with the moved entities; fewer at the log's end."""
-    steps = played.timeline.steps(query.place, query.by, query.count)
-    return {"steps": [moments.step_json(step) for step in steps]}
+    """List the next steps after a place, with the moved entities; fewer at the log's end.
+
+    `layers` has the rows of the tables that a step wrote, as they are after it.
+    """
+    timeline = played.timeline
+
+    def shown(step: PlayedStep) -> Json:
+        found = moments.step_json(step)
+        if step.tables:
+
+            def layers(moment: Moment) -> Json:
+                return moments.map_of(moment, query.color, step.tables)["map"]
+
+            found["layers"] = timeline.look(step.place, layers, is_ahead=True)
+        return found
+
+    return {"steps": [shown(step) for step in timeline.steps(query.place, query.by, query.count)]}
 
 
 @_question("find", "Find a batch", "Found")
@@ -251,15 +271,21 @@ def get_view(played: PlayedWorld, query: ViewQuery) -> Json:
 
 @_question("explain", "Explain a verdict", "Explained")
 def explain_request(played: PlayedWorld, query: ExplainQuery) -> Json:
-    """Return what each stage of the gate compared: of a request, or of the record at a seq."""
+    """Return what each stage of the gate compared: of a request, or of the record at a seq.
+
+    With `agent` and `seq`, of the agent's row in the column batch at the seq.
+    """
     by_request = query.agent is not None and query.req_id is not None and query.seq is None
-    by_seq = query.agent is None and query.req_id is None and query.seq is not None
+    by_seq = query.req_id is None and query.seq is not None
     if not by_request and not by_seq:
-        raise Problem("request_invalid", "expected agent and req_id, or seq")
+        raise Problem("request_invalid", "expected agent and req_id, or seq, or agent and seq")
     log, domains, *_ = played.source
     if query.seq is not None:
         played.timeline.require(played.timeline.at_seq(query.seq))
-        return explain_seq(log, query.seq, domains, files=played.snapshots).as_dict()
+        explained = explain_seq(
+            log, query.seq, domains, files=played.snapshots, agent_id=query.agent
+        )
+        return explained.as_dict()
     request = query.agent or "", query.req_id or ""
     return explain(log, *request, domains, files=played.snapshots).as_dict()
 

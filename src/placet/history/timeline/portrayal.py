@@ -1,0 +1,161 @@
+"""Where the rows of tables stand on a map, and by which field they are colored.
+
+A `Portrayal` declares both by names of fields; `portrayals_of` returns that of each table of a
+moment. Rows are drawn from arrays: no row is looked at in Python. numpy, an extra, is imported by
+the functions that compute.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isqrt
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from placet.history.timeline.tables import PlayedField, PlayedTable
+from placet.schemas.codec import Json
+
+if TYPE_CHECKING:
+    from placet.history.timeline.fold import PlayedState
+
+Colors: TypeAlias = Literal["category", "number", "direction"]
+"""Values of a field that colors: categories, of one byte; numbers; angles in radians."""
+
+_DIMENSIONS: Final = ([2], [3])
+_OF_ONE_BYTE: Final = ("b1", "i1", "u1")
+_GOLDEN: Final = 0.6180339887498949
+_PLASTIC: Final = 0.7548776662466927
+_SPREAD: Final = 0.8
+"""Part of a cell over which the rows that share it are spread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portrayal:
+    """How the rows of a table are drawn.
+
+    Attributes:
+        place: Fields with the place of a row: one of two or three numbers, two of one number, or
+            one with the number of a cell; none: the number of the row is that of its cell.
+        side: Cells in a row of the grid, if a place is the number of a cell; 0 if it is not.
+        colors: The fields by which rows may be colored, the default first, and their values.
+    """
+
+    place: tuple[str, ...]
+    side: int
+    colors: Mapping[str, Colors]
+
+
+def portrayals_of(state: "PlayedState", *, has_places: bool) -> dict[str, Portrayal]:
+    """Return the portrayal of each table that has one, by the name of the table.
+
+    A field `position` of two or three numbers is the place of a row, else fields `x` and `y`, else
+    a field `cell`, where a square grid has as many cells as its bounds or a table `cells` of the
+    same domain. The members of populations without any place are drawn in rows, by their number.
+
+    Args:
+        state: The state.
+        has_places: Entities of other collections are on the map.
+    """
+    tables = state.tables
+    found = {
+        name: Portrayal(place, side, _colors_of(table, place))
+        for name, table in tables.items()
+        for place, side in [_place_of(name, tables)]
+        if place
+    }
+    if not found and not has_places:
+        found = {
+            name: Portrayal((), isqrt(max(table.count - 1, 0)) + 1, _colors_of(table, ()))
+            for name, table in tables.items()
+            if table.stem in state.populations
+        }
+    return found
+
+
+def layer_of(
+    name: str, table: PlayedTable, portrayal: Portrayal, color: str | None, points_max: int
+) -> dict[str, Json]:
+    """Return the rows of a table as a layer of a map: arrays of f4, little-endian, in base64.
+
+    Args:
+        name: Name of the table.
+        table: The table.
+        portrayal: How its rows are drawn.
+        color: Field by which they are colored; None for none.
+        points_max: Draw at most so many rows, the first ones.
+    """
+    count = min(table.count, points_max)
+    is_shared, x, y = _places(table, portrayal, count)
+    layer: dict[str, Json] = {
+        "collection": name,
+        "stem": table.stem,
+        "count": count,
+        "total": table.count,
+        "place": list(portrayal.place),
+        "grid": bool(portrayal.side) and not is_shared,
+        "x": _encoded(x),
+        "y": _encoded(y),
+    }
+    if color is not None:
+        form = portrayal.colors[color]
+        values = table.column(color)[:count]
+        if form == "direction":
+            import numpy as np  # noqa: PLC0415  # an extra
+
+            values = np.arctan2(values[:, 1], values[:, 0])
+        layer["color"] = {"field": color, "form": form, "values": _encoded(values)}
+    return layer
+
+
+def _place_of(name: str, tables: Mapping[str, PlayedTable]) -> tuple[tuple[str, ...], int]:
+    """Return the fields with the place of a row, and the side of the grid of its cell."""
+    fields = tables[name].fields
+    if "position" in fields and fields["position"][1] in _DIMENSIONS:
+        return ("position",), 0
+    if _is_number(fields.get("x")) and _is_number(fields.get("y")):
+        return ("x", "y"), 0
+    cell = fields.get("cell")
+    if cell is None or cell[1] or cell[0][0] not in "iu":
+        return (), 0
+    grid = tables.get(f"{name.partition('.')[0]}.cells")
+    *_, low, high = cell
+    cells = grid.count if grid is not None else int(high) + 1 if not low and high else 0
+    side = isqrt(cells)
+    return (("cell",), side) if side and side * side == cells else ((), 0)
+
+
+def _is_number(field: PlayedField | None) -> bool:
+    return field is not None and not field[1]
+
+
+def _colors_of(table: PlayedTable, place: tuple[str, ...]) -> dict[str, Colors]:
+    """Return the fields by which rows may be colored: categories, then numbers, then directions."""
+    found: dict[Colors, list[str]] = {"category": [], "number": [], "direction": []}
+    for name, (dtype, shape, *_) in table.fields.items():
+        if name not in place and not shape:
+            found["category" if dtype in _OF_ONE_BYTE else "number"].append(name)
+        elif name not in place and shape == [2]:
+            found["direction"].append(name)
+    return {name: form for form, names in found.items() for name in names}
+
+
+def _places(table: PlayedTable, portrayal: Portrayal, count: int) -> tuple[bool, Any, Any]:
+    """Return whether rows share a cell, and x and y of the first rows."""
+    import numpy as np  # noqa: PLC0415  # an extra
+
+    numbers = np.arange(count)
+    if not portrayal.side:
+        parts = [table.column(field)[:count] for field in portrayal.place]
+        x, y = parts if len(parts) == 2 else (parts[0][:, 0], parts[0][:, 1])  # noqa: PLR2004  # x and y
+        return False, x, y
+    cells = table.column(portrayal.place[0])[:count] if portrayal.place else numbers
+    cells = cells.astype(np.int64)
+    y, x = np.divmod(cells, portrayal.side)
+    is_shared = len(np.unique(cells)) < count
+    if is_shared:  # a row keeps its place within the cell, so that it can be followed
+        x = x + _SPREAD * (numbers * _GOLDEN % 1 - 0.5)
+        y = y + _SPREAD * (numbers * _PLASTIC % 1 - 0.5)
+    return is_shared, x, y
+
+
+def _encoded(values: Any) -> str:  # noqa: ANN401  # an array of numpy
+    return b64encode(values.astype("<f4").tobytes()).decode()

@@ -1,0 +1,136 @@
+"""The player in a real browser, on runs with tables: dots, colors, the row under the pointer."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Played, looking, playing
+
+pytestmark = pytest.mark.slow
+
+PHONE = {"width": 390, "height": 844}
+INKS = """(map) => {
+  const options = { willReadFrequently: true };
+  const copy = new OffscreenCanvas(map.width, map.height).getContext("2d", options);
+  copy.drawImage(map, 0, 0);
+  const { data } = copy.getImageData(0, 0, map.width, map.height);
+  const inks = new Set();
+  for (let at = 0; at < data.length; at += 4) {
+    if (data[at + 3] > 200) inks.add(`${data[at]},${data[at + 1]},${data[at + 2]}`);
+  }
+  return inks.size;
+}"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tables")
+
+
+def played(folder: Path, name: str, *options: str) -> Iterator[Played]:
+    store = str(folder / f"{name}.db")
+    command = [sys.executable, "-m", "placet", "run", name, "--store", store, "--no-verify"]
+    subprocess.run([*command, *options], check=True, capture_output=True)
+    with playing(store) as play:
+        yield play
+
+
+@pytest.fixture(scope="module")
+def flock(folder: Path) -> Iterator[Played]:
+    yield from played(folder, "flock", "--ticks", "8", "--set", "populations.birds.count=5000")
+
+
+@pytest.fixture(scope="module")
+def segregation(folder: Path) -> Iterator[Played]:
+    yield from played(folder, "segregation", "--ticks", "60")
+
+
+@pytest.fixture(scope="module")
+def sir(folder: Path) -> Iterator[Played]:
+    yield from played(folder, "sir", "--ticks", "10")
+
+
+def point_at_a_dot(page: Page) -> None:
+    """Move the pointer over the map until it is at a dot."""
+    box = page.locator("#map").bounding_box()
+    assert box is not None
+    for across in range(9, 20):
+        page.mouse.move(box["x"] + box["width"] * across / 20, box["y"] + box["height"] / 2)
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        if page.locator("#map").evaluate("(map) => map.style.cursor") == "pointer":
+            return
+    pytest.fail("no dot was found on the map")
+
+
+def test_many_rows_are_drawn_as_pixels_in_the_colors_of_a_field(browser, flock):
+    with looking(browser, flock.page) as looked:
+        page = looked.page
+        expect(page.locator("#map-of")).to_have_text("5 000 from above".replace(" ", "\u202f", 1))
+        expect(page.get_by_label("Color by")).to_have_value("flock.birds/heading")
+        expect(page.locator("#map-legend")).to_contain_text("heading")
+        assert page.locator("#map").evaluate(INKS) > 100
+        page.get_by_label("Color by").select_option("")
+        expect(page.locator("#map-legend")).to_be_hidden()
+        assert page.locator("#map").evaluate(INKS) == 1
+
+
+def test_playing_moves_the_rows_and_tells_of_the_batches(browser, flock):
+    with looking(browser, flock.page) as looked:
+        page = looked.page
+        before = page.locator("#map").evaluate("(map) => map.toDataURL()")
+        page.get_by_label("Speed").select_option("15")
+        page.get_by_role("button", name="Play", exact=True).click()
+        looked.wait_fact("tick", "8 of 8")
+        assert page.locator("#map").evaluate("(map) => map.toDataURL()") != before
+        line = page.locator("#feed li").first
+        expect(line).to_contain_text("birds Fly: 5 000 rows".replace("5 000", "5\u202f000"))
+        line.locator("button").click()
+        expect(page.locator("#inspect-body")).to_contain_text("each admitted or refused by itself")
+
+
+def test_the_pointer_tells_a_row_and_its_fields(browser, segregation):
+    with looking(browser, segregation.page) as looked:
+        page = looked.page
+        point_at_a_dot(page)
+        expect(page.locator("#map-says")).to_contain_text("people:")
+        expect(page.locator("#map-says")).to_contain_text("cell ")
+        expect(page.locator("#map-says")).to_contain_text("group ")
+
+
+def test_cells_are_colored_by_their_category_and_the_feed_is_not_empty_at_a_quiet_end(
+    browser, segregation
+):
+    with looking(browser, segregation.page) as looked:
+        page = looked.page
+        assert page.locator("#map").evaluate(INKS) >= 2
+        expect(page.locator("#map-legend .dot")).to_have_count(2)
+        looked.press("End")
+        looked.wait_fact("tick", "60 of 60")
+        expect(page.locator("#feed li").first).to_contain_text("people Settle:")
+
+
+def test_the_stages_of_a_members_row_are_shown(browser, segregation):
+    with looking(browser, segregation.page) as looked:
+        page = looked.page
+        page.locator("#find-agent").fill("people:142")
+        page.get_by_role("button", name="people:142", exact=True).last.click()
+        page.get_by_role("button", name=re.compile("^intent")).click()
+        page.wait_for_selector("#feed li")
+        page.locator("#inspect").get_by_role("button", name="Why", exact=True).click()
+        expect(page.locator("#inspect .stages > li")).to_have_count(7)
+
+
+def test_people_without_a_place_stand_in_rows(browser, sir):
+    with looking(browser, sir.page, viewport=PHONE) as looked:
+        page = looked.page
+        expect(page.locator("#map-of")).to_have_text("500 in rows, by their number")
+        expect(page.locator("#map-legend")).to_contain_text("state")
+        looked.press("End")
+        looked.wait_fact("tick", "10 of 10")
+        expect(page.locator("#map-legend")).to_contain_text("1 (")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
