@@ -12,12 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placet import Simulation
 from placet.cli.commands.run_session import report_lines
 from placet.cli.terminal import plain_lines
 from placet.history.reader import check_integrity
+from placet.kernel import Domain, Field, Kind, Table
 from placet.scenarios import load
 from placet.scenarios.fairness import AgentPair, FairnessStats, jain, lottery_jain_index
+from placet.scenarios.kernel_runner import KernelRunner
 from placet.scenarios.report import RunReport
+from placet.scenarios.setup import prepare
 from placet.schemas.refusal import Refusal, Stage
 from placet.schemas.verdict import Verdict
 from placet.stores.url import open_event_log
@@ -164,3 +168,64 @@ def test_the_expected_index_of_a_lottery_equals_a_simulated_one():
         wins = Counter(chance.randrange(20) for _ in range(60))
         mean += (jain(wins.values(), 20) or 0.0) / 200
     assert mean == pytest.approx(lottery_jain_index(60, 20), rel=0.03)
+
+
+# Populations
+
+
+def test_the_fairness_of_members_counts_rows_and_contests():
+    scenario = load("segregation", overrides=["ticks=6"])
+    seen: list[Any] = []
+    runner = KernelRunner(prepare(scenario, store="memory://"))
+    count_columns = runner.report.fairness.count_columns
+
+    def counted(verdict: Any, count: int) -> None:
+        seen.append(verdict)
+        count_columns(verdict, count)
+
+    runner.report.fairness.count_columns = counted  # type: ignore[method-assign]
+    for _ in range(scenario.ticks):
+        runner.tick()
+    rows = Counter(int(number) for verdict in seen for number in verdict.numbers)
+    wins = Counter(
+        winner for verdict in seen for winner in {int(one) for one in verdict.winners if one >= 0}
+    )
+    losers = {
+        int(number)
+        for verdict in seen
+        for number, winner in zip(verdict.numbers, verdict.winners, strict=True)
+        if winner >= 0
+    }
+    assert wins
+    assert runner.report.fairness.as_dict(320) == {
+        "jain_decided": round(jain(rows.values(), 320) or 0, 4),
+        "contests": wins.total(),
+        "contestants": len(losers | set(wins)),
+        "jain_wins": round(jain(wins.values(), len(losers | set(wins))) or 0, 4),
+        "jain_wins_of_a_lottery": round(
+            lottery_jain_index(wins.total(), len(losers | set(wins))) or 0, 4
+        ),
+        "lost_to": [],
+    }
+    assert runner.report.as_dict()["fairness"] == runner.report.fairness.as_dict(320)
+
+
+def test_rows_that_never_reached_the_gate_are_not_decided():
+    class Beds(Domain):
+        name, version = "beds", "1"
+        tables = (Table("beds.plants", {"high": Field("i4")}),)
+        kinds = (
+            Kind(
+                "Grow",
+                {"to": Field("i4", low=0)},
+                rows=lambda rows: rows.write("high", rows.payload["to"]),
+                table="beds.plants",
+            ),
+        )
+
+    simulation = Simulation(
+        Beds(),
+        populations={"plants": (4, "beds.plants", lambda view: {"Grow": {"to": [1, -1, 2, 3]}})},
+    )
+    report = simulation.run(ticks=3)
+    assert report.fairness.members["plants"].decided.tolist() == [3, 0, 3, 3]

@@ -179,7 +179,7 @@ def test_overrides_reach_a_population(tmp_path):
         ("count = 40", "counts = 40", "populations.birds.counts", "no such key"),
         ('"meadow.birds"', '"meadow.bird"', "populations.birds", "did you mean 'meadow.birds'"),
         ("x = 5", "z = 5", "populations.birds", "no field 'z'"),
-        ("x = 5", "x = [1, 2]", "populations.birds.columns", "broadcast"),
+        ("x = 5", "x = [1, 2]", "populations.birds", "shape (40,), got (2,)"),
         ("x = 5", "x = 500", "populations.birds", "within 0 and 100"),
         ('"Fly", "Peck"', '"Flie"', "populations.birds.permissions", "no kind 'Flie'"),
         ("{ Peck = {", "{ Pek = {", "populations.birds.quotas.Pek", "no kind 'Pek'"),

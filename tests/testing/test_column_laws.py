@@ -130,6 +130,19 @@ class Peeking(Pond):
         super().__init__(peek)
 
 
+def test_a_rule_that_takes_an_array_for_one_number_gets_advice() -> None:
+    def rule(rows: Any) -> None:
+        rows.write("position", 5.0 if rows.payload["to"] > 3 else rows.payload["to"])
+
+    class Walk(Domain):
+        name, version = "walk", "1"
+        tables = (Table("walk.people", {"position": Field("f8")}),)
+        kinds = (Kind("Go", {"to": Field("f8")}, rows=rule, table="walk.people"),)
+
+    with pytest.raises(ColumnViolation, match=r"ambiguous.*row-wise.*rows\.refuse\(mask"):
+        check_columns(Walk())
+
+
 def test_a_rule_with_memory_is_found() -> None:
     with pytest.raises(ColumnViolation, match=r"breaks law [AB]"):
         check_columns(Peeking())

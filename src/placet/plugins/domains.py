@@ -27,6 +27,12 @@ _IMPORTING: Final = (
 )
 """Files between a call of `import_module` and the module."""
 
+BUNDLED: Final = {
+    name: f"placet.scenarios.builtin.{name}:{name.capitalize()}"
+    for name in ("flock", "segregation", "shepherd", "sir", "wealth")
+}
+"""The domains of bundled scenarios by the names in their logs. They are not installed by name."""
+
 NO_SETTINGS: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
@@ -191,11 +197,30 @@ def _remade(name: str, rules: Rules) -> Domain:
     try:
         factory = find_domain(name)
     except DomainNotFound as error:
+        if name in BUNDLED:
+            return _bundled(name, settings)
         raise DomainNotRemade(
             f"the log is of the domain {name!r}, which is not installed here; give it with "
             f"--domain module:attribute ({error})"
         ) from error
     return _made(name, factory, settings)
+
+
+def _bundled(name: str, settings: Mapping[str, Json]) -> Domain:
+    """Return the domain of a bundled scenario, if a log has exactly its settings.
+
+    A domain of a user may have the same name.
+    """
+    try:
+        domain = make_domain(name, find_domain(BUNDLED[name]), settings)
+    except (TypeError, ValueError):
+        domain = None
+    if domain is None or domain.settings() != settings:
+        raise DomainNotRemade(
+            f"the log is of a domain {name!r} with other settings than that of the bundled "
+            f"scenario {name!r}; give it with --domain module:attribute"
+        )
+    return domain
 
 
 def _made(spec: str, factory: Callable[..., object], settings: Mapping[str, Json]) -> Domain:

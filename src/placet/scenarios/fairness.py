@@ -7,7 +7,8 @@ agent, or per pair of agents, would be unbounded.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
@@ -21,6 +22,23 @@ PAIRS_MAX: Final = 200_000
 """Maximum counted pairs of loser and winner; later pairs are ignored."""
 
 TOP_PAIRS: Final = 3
+
+if TYPE_CHECKING:
+    from placet.kernel.columns.verdict import ColumnVerdict
+
+
+class MemberCounts(NamedTuple):
+    """The counts of the members of a population, as arrays with an item for each member.
+
+    Attributes:
+        decided: Number of rows that the gate decided.
+        wins: Number of column batches in which it won a contest.
+        entered: Whether it took part in a contest.
+    """
+
+    decided: Any
+    wins: Any
+    entered: Any
 
 
 class AgentPair(NamedTuple):
@@ -41,6 +59,8 @@ class FairnessStats:
         wins: Number of contests that each agent won.
         pairs: Number of refusals by loser and winner.
         entered: Agents that took part in a contest.
+        members: By population, the counts of its members, who are not in the others. The rows of
+            `pairs` are of other agents alone.
     """
 
     def __init__(self) -> None:
@@ -48,6 +68,7 @@ class FairnessStats:
         self.wins: Counter[str] = Counter()
         self.pairs: Counter[AgentPair] = Counter()
         self.entered: set[str] = set()
+        self.members: dict[str, MemberCounts] = {}
         self._won_in_group: set[tuple[str, str]] = set()
 
     def begin_group(self) -> None:
@@ -67,6 +88,28 @@ class FairnessStats:
             if isinstance(winner, str) and isinstance(resource, str):
                 self._count_loss(batch[refusal.index or 0]["agent_id"], winner, resource)
 
+    def count_columns(self, verdict: "ColumnVerdict", count: int) -> None:
+        """Add the verdict on a column batch of a population with so many members. O(rows), arrays.
+
+        A member that others lost to won one contest of the batch.
+        """
+        import numpy as np  # noqa: PLC0415  # an extra
+
+        from placet.kernel.arrays.row_codes import ROW_CODES  # noqa: PLC0415  # imports numpy
+
+        known = self.members.get(verdict.population)
+        if known is None:
+            known = MemberCounts(
+                np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
+            )
+            self.members[verdict.population] = known
+        early = [code for code, row_code in ROW_CODES.items() if row_code.stage in _NOT_DECIDED]
+        known.decided[verdict.numbers[~np.isin(verdict.codes, early)]] += 1
+        has_lost = verdict.winners >= 0
+        winners = np.unique(verdict.winners[has_lost])
+        known.wins[winners] += 1
+        known.entered[winners] = known.entered[verdict.numbers[has_lost]] = True
+
     def _count_loss(self, loser: str, winner: str, resource: str) -> None:
         self.entered |= {loser, winner}
         if (resource, winner) not in self._won_in_group:
@@ -80,15 +123,18 @@ class FairnessStats:
         """Return the figures as plain JSON for a `RunReport`.
 
         Args:
-            agents: Number of agents in the run.
+            agents: Number of agents in the run, the members of populations included.
         """
-        contests = self.wins.total()
+        members = self.members.values()
+        decided = chain(self.decided.values(), *(each.decided.tolist() for each in members))
+        wins = [*self.wins.values(), *chain(*(each.wins.tolist() for each in members))]
+        entered = len(self.entered) + sum(int(each.entered.sum()) for each in members)
         return {
-            "jain_decided": _rounded(jain(self.decided.values(), agents)),
-            "contests": contests,
-            "contestants": len(self.entered),
-            "jain_wins": _rounded(jain(self.wins.values(), len(self.entered))),
-            "jain_wins_of_a_lottery": _rounded(lottery_jain_index(contests, len(self.entered))),
+            "jain_decided": _rounded(jain(decided, agents)),
+            "contests": sum(wins),
+            "contestants": entered,
+            "jain_wins": _rounded(jain(wins, entered)),
+            "jain_wins_of_a_lottery": _rounded(lottery_jain_index(sum(wins), entered)),
             "lost_to": [[*pair, count] for pair, count in self.top_pairs()],
         }
 

@@ -66,10 +66,7 @@ class PopulationView:
         Raises:
             KeyError: Their table has no such field.
         """
-        columns = self.table(self._members.table)
-        if field not in columns:
-            raise MissingKeyError(field, f"field of {self._members.table}", columns)
-        return columns[field]
+        return self.table(self._members.table)[field]
 
     def table(self, name: str) -> Mapping[str, Array]:
         """Return the columns of a table of the world.

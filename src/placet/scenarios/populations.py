@@ -51,10 +51,6 @@ class Populations:
             if name in kernel.ledger.populations:
                 self._require_same(kernel, name, population)
                 continue
-            try:
-                columns = self._columns_of(kernel, name, population)
-            except (KeyError, TypeError, ValueError) as error:
-                raise self.error(name, "columns", str(error.args[0])) from error
             yield (
                 name,
                 {
@@ -62,7 +58,8 @@ class Populations:
                     "table": population.table,
                     "permissions": population.permissions,
                     "quotas": population.quotas,
-                    **columns,
+                    **self.columns.get(name, {}),
+                    **population.columns,
                 },
             )
 
@@ -103,20 +100,6 @@ class Populations:
                 f"{population.count} of {population.table!r}; name a new store"
             )
             raise self.error(name, "", problem)
-
-    def _columns_of(
-        self, kernel: Kernel, name: str, population: ColumnPopulation
-    ) -> dict[str, object]:
-        """Return the initial columns: a constant of the scenario is that of each member."""
-        table = kernel.registry.tables.get(population.table)
-        columns = dict(self.columns.get(name, {}))
-        for key, value in population.columns.items():
-            if table is None or key not in table.fields:
-                columns[key] = value  # the kernel refuses it, with a suggestion
-                continue
-            shape = (population.count, *table.fields[key].sizes)
-            columns[key] = np.broadcast_to(np.asarray(value), shape)
-        return columns
 
     def _in_order(self, kernel: Kernel) -> list[str]:
         if len(self.policies) == 1:

@@ -111,8 +111,11 @@ class RunReport:
         self.ticks += 1
 
     def count_columns(self, verdicts: Sequence["ColumnVerdict"]) -> None:
-        """Add column batches to the totals: each row is an intent. `fairness` leaves them out."""
+        """Add column batches to the totals: each row is an intent."""
         for verdict in verdicts:
+            population = self.scenario.populations.get(verdict.population)
+            if population is not None:
+                self.fairness.count_columns(verdict, population.count)
             self.batches += 1
             self.submitted += len(verdict)
             self.admitted += len(verdict)
@@ -152,7 +155,7 @@ class RunReport:
             **(
                 {"rule_errors": self.rule_errors} if self.scenario.on_rule_error == "refuse" else {}
             ),
-            "fairness": self.fairness.as_dict(self.scenario.agents_count),
+            "fairness": self.fairness.as_dict(self.agents),
             "batches": self.batches,
             "seq": self.seq,
             "digest": self.digest,

@@ -49,6 +49,11 @@ READ_ENTITY_WORK: Final = 10
 READ_RECORD_WORK: Final = 10
 """Units of a record of a log that is replayed, searched or copied for an answer."""
 
+ROW_FAULTS_MAX: Final = 10_000
+"""Rows of a column batch whose rule may raise: each is found by calls of the rule, some 0.1 ms in
+all. The rows after the last of them are refused without a call.
+"""
+
 
 def base_work(intents: int, encoded_bytes: int) -> int:
     """Return the units of work of a batch by its size, without the work that its rules charge."""

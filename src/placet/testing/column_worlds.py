@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from placet.kernel import ColumnBatch, Domain, Kernel, KernelConfig, RecordList
 from placet.kernel.arrays.field import Field
+from placet.kernel.arrays.row_codes import OK
 from placet.kernel.columns.verdict import ColumnVerdict
 from placet.kernel.plugin.domain import Kind
 from placet.kernel.plugin.rows import ColumnReader, Rows, Rows64
@@ -103,7 +104,7 @@ class ColumnWorlds:
             first = self._arrays.decide_columns(batch, float(number // 2))
             second = self._rows.decide_columns(batch, float(number // 2))
             self._compare(kind.name, first, second)
-            if self._reads_own_row(kind, batch):  # called last: a rule may keep its rows
+            if self._reads_own_row(kind, batch, first):  # called last: a rule may keep its rows
                 self._compare_ordinary(kind.name, batch, first)
             for code, count in first.counts().items():
                 counts[kind.name][code] = counts[kind.name].get(code, 0) + count
@@ -171,7 +172,7 @@ class ColumnWorlds:
 
     # law B
 
-    def _reads_own_row(self, kind: Kind, batch: ColumnBatch) -> bool:
+    def _reads_own_row(self, kind: Kind, batch: ColumnBatch, first: ColumnVerdict) -> bool:
         """Return whether a rule reads the own row alone, and there no field that it adds to."""
         assert kind.table is not None, "a kind with a rule of rows names its table"
         assert kind.rows is not None, "the kind has a rule of rows"
@@ -191,10 +192,22 @@ class ColumnWorlds:
                 kind.rows(probe)
         except INTERRUPTS:
             raise
-        except Exception:  # noqa: BLE001  # the rule boundary: then the laws compare its faults
-            pass
+        except Exception as error:  # noqa: BLE001  # the rule boundary: the laws compare its faults
+            self._require_row_wise(kind.name, first, error)
         added = {call.field for call in probe.calls if (call.op, call.table) == ("add", kind.table)}
         return not (probe.has_read_tables or noted.read & added)
+
+    def _require_row_wise(self, kind: str, first: ColumnVerdict, error: Exception) -> None:
+        """Check that a rule which raised for all rows of a batch raised for one of them alone."""
+        rows = len(first)
+        if rows > 1 and (first.codes == OK).all():
+            raise self._violation(
+                "A",
+                kind,
+                f"the rule raised {error!r} for {rows} rows at once and for none of them alone, so "
+                "each is decided by a call; a rule of rows is row-wise: in place of `if`, choose "
+                "rows by rows.refuse(mask, ...), numpy.where, or -1 for no row",
+            )
 
     def _compare_ordinary(self, kind: str, batch: ColumnBatch, first: ColumnVerdict) -> None:
         kernel = self._ordinary

@@ -352,8 +352,6 @@ def test_a_population_is_registered_again():
     other = difference(rechained(log, place, stem="bats"), Keeper())
     assert other.part == "lab.flocks/bats"
     made: Any = decode_record(log[place])
-    defaults = [("money", np.full(N, 3).tobytes())]
-    assert difference(rechained(log, place, columns=defaults), Keeper()).part == "its columns"
     assert made.columns[0][0] == "money"
 
 

@@ -25,6 +25,7 @@ from placet.cli.terminal import (
 )
 from placet.cli.watch import Watch
 from placet.history.reader import IntegrityReport, check_integrity
+from placet.plugins.domains import BUNDLED
 from placet.scenarios import Scenario, ScenarioError
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import OpenRun, run_scenario
@@ -214,7 +215,7 @@ def report_lines(
         yield ""
         yield "  refused, by stage/code, with the first message of each"
         yield TextTable(_refusals(report), indent="    ")
-    if report.fairness.wins:
+    if report.fairness.as_dict(report.agents)["contests"]:
         yield ""
         yield "  contention"
         yield TextTable(_contests(report), indent="    ")
@@ -260,7 +261,7 @@ def _refusals(report: RunReport) -> list[tuple[str, str, str]]:
 
 
 def _contests(report: RunReport) -> list[tuple[str, str]]:
-    fairness = report.fairness.as_dict(report.scenario.agents_count)
+    fairness = report.fairness.as_dict(report.agents)
     won, agents = number(fairness["contests"]), pluralize(fairness["contestants"], "agent")
     even, drawn = fairness["jain_wins"], fairness["jain_wins_of_a_lottery"]
     rows = [
@@ -272,7 +273,7 @@ def _contests(report: RunReport) -> list[tuple[str, str]]:
         f"{loser} to {winner} {pluralize(n, 'time')}"
         for (loser, winner), n in report.fairness.top_pairs()
     ]
-    return [*rows, ("most contended pairs", ", ".join(lost))]
+    return [*rows, ("most contended pairs", ", ".join(lost))] if lost else rows
 
 
 def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[Line]:
@@ -301,4 +302,5 @@ def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[L
     if agent_id is not None and report.scenario.domain == "world":
         yield f"    placet replay {name} --path world.agents/{agent_id}"
     domain = report.scenario.domain
-    yield f"    placet verify {name}" + (f" --domain {domain}" if ":" in domain else "")
+    is_found = ":" not in domain or domain in BUNDLED.values()
+    yield f"    placet verify {name}" + ("" if is_found else f" --domain {domain}")

@@ -56,7 +56,7 @@ from placet.kernel.state.table import TableData
 from placet.schemas.config import ALL_KINDS, Quota
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.identity import OPERATOR
-from placet.schemas.limits import SECOND_NS
+from placet.schemas.limits import ROW_FAULTS_MAX, SECOND_NS
 from placet.schemas.log.column_records import ColumnReason
 
 if TYPE_CHECKING:
@@ -241,10 +241,7 @@ def _ruled(  # the parts of a batch that its rule is called on
     *,
     is_whole: bool,
 ) -> Rows:
-    """Call the rule; where it raises on halves, down to the rows at fault.
-
-    The first fault is reported: a rule that always raises would report one a row.
-    """
+    """Call the rule, on halves where it raises, down to the rows at fault; report the first."""
     tables = context.state.tables
     assert batch.kind.table is not None, "a kind with a rule of rows names its table"
     table, draws_of = tables[batch.kind.table], drawer(batch, context, seed)
@@ -259,16 +256,17 @@ def _ruled(  # the parts of a batch that its rule is called on
         values = {name: column[start:stop] for name, column in payload.items()}
         return Rows(table, tables, part, values, draws_of(part), moment)
 
-    faults: list[Exception] = []
+    raised: list[int] = []  # of each report, the number of rows for which the rule raised
 
-    def report(place: int, error: Exception) -> None:
-        if not faults:
+    def report(place: int, error: Exception, rows: int = 0) -> None:
+        if not raised:
             on_fault(fault_of(batch, int(numbers[place])), error)
-        faults.append(error)
+        raised.append(rows)
 
     def called(start: int, stop: int) -> list[Rows]:
         rows = made(start, stop)
-        if not rows.n:
+        if not rows.n or sum(raised) >= ROW_FAULTS_MAX:  # the rest is refused unseen
+            rows.code[:] = RULE_ERROR
             return [rows]
         fault = _fault_in(batch, rows)
         if fault is None:
@@ -278,7 +276,7 @@ def _ruled(  # the parts of a batch that its rule is called on
         if stop - start > 1 and not isinstance(fault, ShapeError):
             middle = (start + stop) // 2
             return called(start, middle) + called(middle, stop)
-        report(start, fault)
+        report(start, fault, rows.n)
         rows = made(start, stop)
         rows.code[:] = RULE_ERROR
         return [rows]

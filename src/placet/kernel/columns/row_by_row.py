@@ -55,7 +55,7 @@ from placet.kernel.state.table import TableData
 from placet.kernel.state.tree import State
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.identity import Ref
-from placet.schemas.limits import SECOND_NS
+from placet.schemas.limits import ROW_FAULTS_MAX, SECOND_NS
 
 if TYPE_CHECKING:
     from placet.kernel.context import GateContext
@@ -170,8 +170,13 @@ def _seen(
         faults.append(error)
 
     seen: dict[int, Rows] = {}
+    raised = 0
     for row in living:
-        seen[row] = _ruled(batch, context, row, names[row], seed, partial(report, row))
+        is_seen = raised < ROW_FAULTS_MAX
+        seen[row], has_raised = _ruled(
+            batch, context, row, names[row], seed, partial(report, row), is_called=is_seen
+        )
+        raised += has_raised
     if not have_one_form(seen.values()):
         report(living[0], UnequalCallsError())
         for rows in seen.values():
@@ -186,8 +191,10 @@ def _ruled(
     name: str,
     seed: int,
     report: Callable[[Exception], None],
-) -> Rows:
-    """Call the rule with one row."""
+    *,
+    is_called: bool,
+) -> tuple[Rows, bool]:
+    """Call the rule with one row, or refuse it unseen; return it, and whether the rule raised."""
     ledger, tables = context.ledger, context.state.tables
     number = int(batch.numbers[row])
     moment = (ledger.tick, context.now_ns)
@@ -204,6 +211,9 @@ def _ruled(
         )
 
     rows = made()
+    if not is_called:
+        rows.code[:] = RULE_ERROR
+        return rows, False
     try:
         with np.errstate(all="ignore"):
             batch.kind.rows(rows)  # type: ignore[misc]  # the form requires one
@@ -214,10 +224,10 @@ def _ruled(
         report(error)
         rows = made()
         rows.code[:] = RULE_ERROR
-        return rows
+        return rows, True
     if rows.fault is not None:
         report(rows.fault[1])
-    return rows
+    return rows, False
 
 
 def _table_of(batch: CheckedColumns, state: State) -> TableData:

@@ -27,6 +27,7 @@ from placet.kernel.arrays.row_codes import (
 from placet.kernel.columns.decide import quotas_of
 from placet.kernel.gate.changes import foreign_changes
 from placet.schemas.identity import Ref
+from placet.schemas.limits import ROW_FAULTS_MAX
 from placet.schemas.refusal import seconds_until
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ def message_of(submitted: Submitted, code: int, row: int, retry_after: float | N
     if code == RULE_ERROR:
         return (
             f"the rule of {kind.name} raised for this row, or named a row that its table does not "
-            "have, or put into one that it does not claim"
+            "have, or put into one that it does not claim; or it raised for "
+            f"{ROW_FAULTS_MAX} rows before this one"
         )
     return ROW_CODES[code].message
 

@@ -84,6 +84,16 @@ class ColumnVerdict:
         return (self[row] for row in range(len(self)))
 
     @property
+    def population(self) -> str:
+        """Name of the population."""
+        return self._submitted.members.name
+
+    @property
+    def numbers(self) -> "NDArray[np.int64]":
+        """Number of the member of each row."""
+        return self._submitted.numbers
+
+    @property
     def admitted(self) -> Mask:
         """Whether each row is admitted."""
         mask: Mask = self.codes == OK

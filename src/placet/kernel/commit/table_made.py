@@ -13,13 +13,15 @@ from placet.kernel.state.table import TableData
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.config import Quota
+from placet.schemas.errors import ValidationError
 from placet.schemas.log.column_records import TableMade
+from placet.schemas.name_suggestions import did_you_mean
 
 
 def columns_given(
     stem: str, fields: Mapping[str, Field], given: Mapping[str, object], count: int
 ) -> dict[str, Array]:
-    """Return the given initial columns of a table, checked; a column of defaults is left out.
+    """Return the given initial columns of a table, checked; a constant is that of each row.
 
     Raises:
         ValueError: A name is no field, or values do not fit.
@@ -27,12 +29,39 @@ def columns_given(
     columns: dict[str, Array] = {}
     for name, values in sorted(given.items()):
         if name not in fields:
-            raise ValueError(f"{stem!r} has no field {name!r}; its fields are {sorted(fields)}")
+            raise ValueError(f"{stem!r} has no field {name!r}; {did_you_mean(name, fields)}")
         one = fields[name]
-        column = required(f"{name} of {stem!r}", one, values, count)
-        if not (column == np.array(one.default, one.dtype)).all():
-            columns[name] = column
+        columns[name] = required(f"{name} of {stem!r}", one, _of_each(one, values, count), count)
     return columns
+
+
+def _of_each(field: Field, values: object, count: int) -> object:
+    """Return a constant as a column that has it in each row; other values as they are."""
+    try:
+        given = np.asarray(values)
+        if given.ndim > len(field.sizes):
+            return values
+        return np.broadcast_to(given, (count, *field.sizes))
+    except ValueError:  # of values that fit no field, which `required` refuses
+        return values
+
+
+def require_given(made: TableMade, given: frozenset[str]) -> None:
+    """Check that no hook wrote a column that was given with the registration.
+
+    Raises:
+        ValidationError: One did.
+    """
+    written = {write.field for write in made.written if write.table == made.table}
+    for change in made.changes.entities:
+        if change.collection == made.table:
+            written.update(change.fields or ())
+    for field in sorted(written & given):
+        raise ValidationError(
+            f"on_populate wrote {field!r} of {made.table}, which was given with the registration "
+            f"of {made.stem!r}; leave it out there, or write it only if it is not in "
+            "population.given"
+        )
 
 
 def make_table(state: State, record: TableMade) -> None:

@@ -268,12 +268,17 @@ class Control:
 
     def _populate(self, record: TableMade) -> None:
         """Make the table of a population, run the hooks, and write the record."""
+        from placet.kernel.commit.table_made import require_given  # noqa: PLC0415  # numpy is an extra
+
         self._state_of(record)
         draft = self._context.transaction
-        population = NewPopulation(record.stem, record.table, record.count)
+        fields = frozenset(name for name, _ in record.columns)
+        population = NewPopulation(record.stem, record.table, record.count, fields)
 
         def populated(changes: Changes) -> TableMade:
-            return replace(record, changes=changes, written=draft.written_columns())
+            made = replace(record, changes=changes, written=draft.written_columns())
+            require_given(made, fields)
+            return made
 
         hooks = [
             self.hook_of(domain, "on_populate", draft, population)

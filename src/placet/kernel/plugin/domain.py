@@ -313,11 +313,13 @@ class NewPopulation:
         name: Its name.
         table: Name of its table, whose rows have the same names.
         count: Number of its members.
+        given: Fields whose initial values were given with the registration.
     """
 
     name: str
     table: str
     count: int
+    given: frozenset[str] = frozenset()
 
 
 @runtime_checkable
@@ -413,6 +415,7 @@ class Domain(Protocol):
         """Write the state of a new population, whose rows have their given or default values.
 
         Called once, when the population is registered; its members are not passed to `on_register`.
+        A field of `population.given` must not be written: the registration fails.
         """
         return None  # noqa: RET501  # likewise
 

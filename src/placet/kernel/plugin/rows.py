@@ -5,7 +5,7 @@ makes the same calls for any rows, so it may be called on parts of a batch, or o
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from placet.kernel.arrays.row_codes import BOUNDS, OK, RULE, RULE_CODES_MAX, RUL
 from placet.kernel.arrays.values import Mask, misfits
 from placet.kernel.arrays.words import Array, Words, below_array, unit_array
 from placet.kernel.state.table import TableData
-from placet.schemas.name_suggestions import did_you_mean
+from placet.schemas.missing_key import MissingKeyError
 from placet.schemas.portable_error import PortableError
 
 Rows64: TypeAlias = NDArray[np.int64]
@@ -51,6 +51,15 @@ class ShapeError(ValueError):
     """
 
 
+class PayloadReader(dict[str, Array]):
+    """The payload arrays of rows by field; an unknown field is answered with the nearest one."""
+
+    __slots__ = ()
+
+    def __missing__(self, field: str) -> NoReturn:
+        raise MissingKeyError(field, "field of the payload", self)
+
+
 class ColumnReader(Mapping[str, Array]):
     """The columns of a table as read-only arrays: of the given rows, or whole."""
 
@@ -63,7 +72,10 @@ class ColumnReader(Mapping[str, Array]):
     def __getitem__(self, field: str) -> Array:
         column = self._read.get(field)
         if column is None:
-            whole = self._table.columns[field]
+            columns = self._table.columns
+            if field not in columns:
+                raise MissingKeyError(field, f"field of {self._table.name}", columns)
+            whole = columns[field]
             column = read_only(whole if self._rows is None else whole.take(self._rows, axis=0))
             self._read[field] = column
         return column
@@ -104,7 +116,7 @@ class Rows:
         is_whole: bool = False,
     ) -> None:
         self.n, self.numbers = len(numbers), read_only(numbers)
-        self.payload = {name: read_only(values) for name, values in payload.items()}
+        self.payload = PayloadReader({name: read_only(each) for name, each in payload.items()})
         self.own = ColumnReader(table, None if is_whole else numbers)
         self._table, self._tables, self._draw = table, tables, draw
         self.sim_time, self.tick = moment
@@ -198,7 +210,7 @@ class Rows:
     def _table_of(self, name: str) -> TableData:
         table = self._tables.get(name)
         if table is None:
-            raise KeyError(f"there is no table {name!r}; {did_you_mean(name, self._tables)}")
+            raise MissingKeyError(name, "table", self._tables)
         return table
 
     def _keys(self, rows: ArrayLike) -> Rows64:
@@ -218,10 +230,7 @@ class Rows:
     ) -> None:
         declared = table.fields.get(field)
         if declared is None:
-            raise KeyError(
-                f"the table {table.name!r} has no field {field!r}; "
-                f"{did_you_mean(field, table.fields)}"
-            )
+            raise MissingKeyError(field, f"field of {table.name}", table.fields)
         domain = self._table.name.partition(".")[0]
         if table.name.partition(".")[0] != domain:
             raise ValueError(
@@ -272,7 +281,8 @@ class UnequalCallsError(PortableError):
     def __init__(self) -> None:
         super().__init__(
             "the rule makes other calls for other rows; call refuse, claim, write, put and add "
-            "always, and choose the rows by masks, or by -1 for no row"
+            "always, and choose the rows by masks as in rows.refuse(mask, ...), in place of `if`, "
+            "or by -1 for no row"
         )
 
 

@@ -18,7 +18,7 @@ from placet.kernel.arrays.words import Array
 from placet.kernel.state.table import TableData, TableVersion
 from placet.kernel.state.tree import State
 from placet.schemas.log.column_records import ColumnWrite
-from placet.schemas.name_suggestions import nearest
+from placet.schemas.name_suggestions import did_you_mean
 
 Rows: TypeAlias = NDArray[np.int64]
 
@@ -68,9 +68,7 @@ class ColumnHook:
         if columns is None:
             tables = self.draft.state.tables
             if table not in tables:
-                near = nearest(str(table), tables, 1)
-                hint = f"did you mean {near[0]!r}?" if near else f"there are {sorted(tables)}"
-                raise KeyError(f"there is no table {table!r} yet; {hint}")
+                raise KeyError(f"there is no table {table!r} yet; {did_you_mean(table, tables)}")
             columns = self._columns[table] = DraftColumns(tables[table], self)
         return columns
 
@@ -166,7 +164,7 @@ class DraftColumns(Mapping[str, Array]):
         if name not in fields:
             raise KeyError(
                 f"the table {self._table.name!r} has no field {name!r}; "
-                f"its fields are {sorted(fields)}"
+                f"{did_you_mean(name, fields)}"
             )
         return fields[name]
 

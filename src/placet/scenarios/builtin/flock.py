@@ -41,8 +41,13 @@ class Flock(Domain):
         """Place the birds at random, each with a random heading."""
         random = np.random.default_rng(draft.randint_below(2**32, "places"))
         columns = draft.columns(population.table)
-        columns.set("position", random.uniform(0, self._side, (population.count, 2)))
-        columns.set("heading", _unit(random.normal(size=(population.count, 2))))
+        drawn = {
+            "position": random.uniform(0, self._side, (population.count, 2)),
+            "heading": _unit(random.normal(size=(population.count, 2))),
+        }
+        for field, values in drawn.items():
+            if field not in population.given:
+                columns.set(field, values)
 
     def _fly(self, rows: Rows) -> None:
         """Fly on by the heading; a bird that leaves the square enters it at the other side."""

@@ -40,9 +40,11 @@ class Segregation(Domain):
         """Place each person in a separate cell, and draw its group."""
         random = np.random.default_rng(draft.randint_below(2**32, "places"))
         cells = random.permutation(self._side * self._side)[: population.count]
-        self._cells.populate(draft, population, cells)
-        group = random.random(population.count) < self._minority
-        draft.columns(population.table).set("group", group)
+        groups = random.random(population.count) < self._minority
+        given = population.given
+        self._cells.populate(draft, population, None if "cell" in given else cells)
+        if "group" not in given:
+            draft.columns(population.table).set("group", groups)
 
     def _settle(self, rows: Rows) -> None:
         self._cells.move(rows, rows.payload["cell"])

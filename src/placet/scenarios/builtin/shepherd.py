@@ -58,7 +58,8 @@ class Shepherd(Domain):
         """Place the birds at random."""
         random = np.random.default_rng(draft.randint_below(2**32, "places"))
         place = random.uniform(0, self._side, (population.count, 2))
-        draft.columns(population.table).set("position", place)
+        if "position" not in population.given:
+            draft.columns(population.table).set("position", place)
 
 
 def walk(draft: Draft, intent: Intent) -> RuleRefusal | None:

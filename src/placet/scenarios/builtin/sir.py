@@ -53,7 +53,8 @@ class Sir(Domain):
         draft.columns(LINKS).set("one", pairs - other * (other - 1) // 2)
         draft.columns(LINKS).set("other", other)
         infected = random.permutation(count)[: self._outbreak]
-        draft.columns(PEOPLE).set("state", INFECTIOUS, infected)
+        if "state" not in population.given:
+            draft.columns(PEOPLE).set("state", INFECTIOUS, infected)
 
 
 def catch(rows: Rows) -> None:

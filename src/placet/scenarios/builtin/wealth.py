@@ -44,7 +44,8 @@ class Wealth(Domain):
         """Place the people at random."""
         random = np.random.default_rng(draft.randint_below(2**32, "places"))
         cells = random.integers(0, self._grid.count, population.count)
-        draft.columns(population.table).set("cell", cells)
+        if "cell" not in population.given:
+            draft.columns(population.table).set("cell", cells)
 
     def _walk(self, rows: Rows) -> None:
         to, home = rows.payload["cell"], rows.own["cell"]
