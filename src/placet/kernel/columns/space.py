@@ -318,7 +318,8 @@ def populate(
             f"cell {cell} of {room.table} would have {after[cell]} agents, and has room for "
             f"{room.capacity}; choose other cells"
         )
-    people.set(room.field, at)
+    if given is not None:
+        people.set(room.field, at)
     if room.capacity == 1:
         inside = np.flatnonzero(at >= 0)
         cells.set("who", inside, at[inside])
