@@ -28,6 +28,7 @@ from placet.kernel.plugin.registry import Registry
 from placet.lab import Collector
 from placet.scenarios.scenario import Scenario, from_values
 from placet.scenarios.values import AgentCohort, Collect, ObjectSort, ScenarioError
+from placet.schemas.config import Leases
 from placet.schemas.errors import ValidationError
 from placet.schemas.limits import Limits
 from placet.schemas.name_suggestions import did_you_mean
@@ -198,6 +199,7 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "writes of a domain": (lambda _: Registry([World(), Writing()]), "world"),
     "hook of a domain": (lambda _: Registry([Misnamed()]), "on_register"),
     "keyword of a config": (lambda _: OrchestratorConfig(quota={}), "quotas"),  # type: ignore[call-arg]
+    "keyword of leases": (lambda _: Leases(second_max=1), "seconds_max"),  # type: ignore[call-arg]
     "keyword of limits": (lambda _: Limits(agent_max=1), "agents_max"),  # type: ignore[call-arg]
     "clock": (lambda _: OrchestratorConfig(clock="steped"), "stepped"),  # type: ignore[arg-type]
     "backpressure": (lambda _: OrchestratorConfig(backpressure="dilat"), "dilate"),  # type: ignore[arg-type]
@@ -327,6 +329,7 @@ CASES_OF: dict[str, Any] = {
         "world_quota": "a quota has two keys, and `Quota.of` refuses others",
         "default_permissions": ["default permissions"],
         "backpressure": ["backpressure"],
+        "leases": ["keyword of leases"],
         "limits": ["keyword of limits", "key of limits"],
         "log_format": ["log format"],
         "log_level": ["log level"],
@@ -336,6 +339,7 @@ CASES_OF: dict[str, Any] = {
         "quotas": ["quotas of a kernel"],
         "world_quota": "a quota has two keys, and `Quota.of` refuses others",
         "default_permissions": ["default permissions"],
+        "leases": ["keyword of leases"],
         "limits": ["keyword of limits"],
         "on_rule_error": ["on_rule_error"],
     },

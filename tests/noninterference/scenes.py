@@ -9,7 +9,9 @@ from typing import Any
 from placet.domains.memory import Memory
 from placet.domains.session import RECORDER, Sessions
 from placet.domains.world import World
+from placet.kernel import Draft
 from placet.plugins.domains import domain_names
+from placet.schemas.intent import Intent
 from tests.noninterference.drawn import Payload, Scene, some
 from tests.noninterference.own_domains import ROOMS, Bids, Rooms
 
@@ -45,10 +47,15 @@ OBJECTS: dict[str, dict[str, Any]] = {
 }
 
 
+def dance(_draft: Draft, _intent: Intent) -> None:
+    """Apply an interaction that depends on its target: a later change makes it stale."""
+
+
 def world(**settings: Any) -> Scene:
     """Return the scene of a world with these settings."""
+    own = {"dance": dance}
     return Scene(
-        partial(World, objects=OBJECTS, teams=["red", "blue"], **settings),
+        partial(World, objects=OBJECTS, teams=["red", "blue"], interactions=own, **settings),
         WORLD_PAYLOADS,
         partial(some, position=[..., *PLACES], team=[..., "red", "blue"]),
         paths=[

@@ -204,7 +204,7 @@ async def test_http_and_websocket_answer_alike(name, seed, tmp_path):
 
 async def test_past_changes_of_an_agent_now_in_sight_are_found(monkeypatch, tmp_path):
     monkeypatch.setattr(Viewpoint, "_may_know", lambda *arguments: True)
-    answers = await answers_of(logs_of("world, near with hidden fields", 4), tmp_path)
+    answers = await answers_of(logs_of("world, near with hidden fields", 8), tmp_path)
     assert list(differences(answers)) == ["events in pages of 1"]
 
 

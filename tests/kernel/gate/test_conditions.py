@@ -274,6 +274,26 @@ def test_an_explanation_shows_what_each_condition_found(value):
     assert ("<- does not hold" in lines[1]) is (value != 1)
 
 
+def test_an_explanation_of_conditions_outlives_a_domain_that_raises():
+    is_broken = False
+
+    class Broken(Lab):
+        def may_see(self, state, agent_id, ref):
+            return 1 / 0 if is_broken else True
+
+    log: list[bytes] = []
+    kernel = kernel_of(sink=log)
+    kernel.decide(put("r:0", 1))
+    kernel.decide([look(expects("exists"))])
+    past = Verifier([Broken()])
+    for data in log[:-1]:
+        past.apply(data)
+    record, is_broken = decode_record(log[-1]), True
+    explained: Any = explain_batch(past, record, 0)  # type: ignore[arg-type]
+    (stage,) = [stage for stage in explained.stages if stage.stage == "staleness"]
+    assert stage.compared[0]["conditions"] is None
+
+
 HERD = Table("herd.cows", {"weight": Field("i4", default=3), "at": Field("f8", 2)})
 
 

@@ -268,6 +268,16 @@ def test_leases_may_be_turned_on_and_off_in_a_world_that_exists():
     room.check()
 
 
+def test_other_settings_of_leases_hold_from_the_next_request_on():
+    room = Room()
+    room.lease("ann", seconds=2)
+    config = KernelConfig(seed=1, leases=Leases(seconds_max=1))
+    room.kernel = Kernel(room.world(), config, history=list(room.log), sink=room.log.append)
+    assert room.decide(room.use("bob"), now=1.5).codes == ("leased",)  # as it was granted
+    assert room.decide(room.ask("bob", WELL, seconds=1.5)).codes == ("lease_refused",)
+    room.check()
+
+
 def test_a_world_without_leases_has_the_bytes_of_before():
     logs = []
     for config in (KernelConfig(seed=1), KernelConfig(seed=1, leases=None)):

@@ -73,6 +73,15 @@ def test_a_called_agent_that_does_not_start_loses_its_ticket_and_is_charged():
     assert "bob" not in table.at(2 * S).tickets
 
 
+def test_each_called_ticket_lapses_at_its_own_time():
+    table = table_of(begin_within=1.0)
+    request(table, "ann", 0.0, [A], begin=False)
+    request(table, "bob", 0.5, [B], begin=False)
+    assert sorted(table.at(round(0.9 * S)).tickets) == ["ann", "bob"]
+    assert sorted(table.at(1 * S).tickets) == ["bob"]
+    assert not table.at(round(1.5 * S)).tickets
+
+
 def test_begin_false_takes_a_ticket_alone():
     table = table_of()
     assert request(table, "ann", 0.0, begin=False)["granted"] is False

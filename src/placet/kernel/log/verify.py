@@ -133,6 +133,7 @@ class Verifier(Replayer):
         self._structure: tuple[Registry, Limits, Structure] | None = None
         self._why_not = ""
         self._current_header: Header | None = None
+        self._has_leases = False
         self.is_folding, self.uses_arrays = False, True
         self.batches = self.intents = self.hooks = 0
         self.refused_by_host = 0
@@ -397,7 +398,9 @@ class Verifier(Replayer):
         assert header is not None, "a log begins with its header"
         if self.is_folding:
             return None
-        if header is not self._current_header:  # the rules changed
+        has_leases = self.ledger.policy.leases is not None
+        if header is not self._current_header or has_leases != self._has_leases:
+            self._has_leases = has_leases
             self._find_rules(header)
         if self._registry is None:
             self._note_unverified(record, self._why_not)
@@ -432,7 +435,7 @@ class Verifier(Replayer):
             self._why_not = str(error)
             return
         if domains:
-            registry = Registry(domains, has_leases=True)  # decided batches alone are judged
+            registry = Registry(domains, has_leases=self._has_leases)
             self._why_not = incompatibility(then, registry) or ""
             self._registry = None if self._why_not else registry
 
