@@ -404,6 +404,9 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "server/routes/history.py:ForkRequest.put",
     ),
     "the program that embeds the world fills it, by a task, observer or subscription of its own": (
+        "actors/policies/contention.py:Contention._refs",
+        "actors/timers/lease_waiters.py:LeaseWaiters._waiting",
+        "runtime/agent_lease.py:AgentLease.refs",
         "actors/barrier.py:Barrier._missing",
         "actors/barrier.py:Barrier._passed",
         "actors/observation/delayed_observer.py:DelayQueue._due",

@@ -26,6 +26,7 @@ from placet.actors.committer import Committer, CycleOutput, resolve
 from placet.actors.metrics import Counters, GroupMetrics, GroupReport
 from placet.actors.ports import Clock, DilatingClock, HostClock
 from placet.actors.queued_batch import QueuedBatch
+from placet.actors.timers.lease_waiters import LeaseWaiters
 from placet.actors.timers.timer_queue import OneShotTimer
 from placet.kernel.kernel import Kernel
 from placet.schemas.batch import CheckedBatch
@@ -60,6 +61,7 @@ class OrchestratorActor:
         refuse: Returns the verdict of a refused batch, and counts it (`Ingress.refuse`).
         shed: Answers all queued messages without deciding them (`Ingress.shed`).
         stall: Fails the batches held for a step that will not come (`Ingress.stall`).
+        lease_waiters: The agents that wait for their turn at leased entities.
         barrier: The barrier at which the host of a stepped world waits for its agents.
         ended: Set when `run` has returned or failed.
         busy_since_ns: Real monotonic time at which the present cycle began; 0 between cycles.
@@ -102,6 +104,7 @@ class OrchestratorActor:
         self.stall = ingress.stall
         self.barrier = Barrier(ingress)
         self._due_timer = OneShotTimer(clock, self._mailbox.wake)
+        self.lease_waiters = LeaseWaiters(kernel.ledger)
         self.ended = asyncio.Event()
         self.busy_since_ns = 0
         # True iff no operator command and no step came since the last cycle: then a command may run
@@ -251,17 +254,25 @@ class OrchestratorActor:
                     if self._ingress.is_closed:
                         return
                     if self._advance is None and not self._mailbox.is_paused:
-                        self._due_timer.set(self._kernel.ledger.next_due_ns)
+                        self._due_timer.set(self._next_ns())
                     await self._mailbox.wait()
                 with self._cycle() as output:
                     self._run_cycle(output)
+                self.lease_waiters.wake(self._clock.now_ns())
                 if self._committer.is_full:
                     await self._committer.room()
                     self._ingress.woken_ns = 0  # the wait was for the store, not for the event loop
                 await asyncio.sleep(0)  # let the tasks that were answered run
         finally:
             self._due_timer.clear()
+            self.lease_waiters.end(self._committer.failure)
             self.ended.set()
+
+    def _next_ns(self) -> int | None:
+        """Return the next time at which a batch is due, or a waiting agent is called."""
+        called_ns = self.lease_waiters.next_ns(self._clock.now_ns())
+        times = (self._kernel.ledger.next_due_ns, called_ns)
+        return min((at_ns for at_ns in times if at_ns is not None), default=None)
 
     @contextmanager
     def _cycle(self) -> Iterator[CycleOutput]:

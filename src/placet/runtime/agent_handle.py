@@ -9,10 +9,12 @@ from placet.actors.observation.observer import Observer
 from placet.actors.policies.staleness_scope import Begin, Read, StalenessOptions, StalenessScope
 from placet.actors.policies.subscriptions import ExternalChange
 from placet.kernel.kernel import Kernel
+from placet.runtime.agent_lease import AgentLease
 from placet.runtime.api import sim_time as time_api
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.schemas.codec import Json
 from placet.schemas.condition import if_unchanged as conditions_on
+from placet.schemas.config import Leases
 from placet.schemas.errors import PermissionDeniedError
 from placet.schemas.intent import Intent, joined_payload, new_intent
 from placet.schemas.latency import Latency
@@ -189,6 +191,48 @@ class AgentHandle:
         return StalenessScope(
             self.agent_id, freshness, self._look_and, world.subscriptions, changes_max
         )
+
+    @property
+    def leases(self) -> Leases | None:
+        """The bounds of the world's leases; None if it has none."""
+        return self._opened.config.leases
+
+    def lease(self, *refs: str | Sequence[str], seconds: float) -> AgentLease:
+        """Return an async context manager in whose block the agent alone changes some entities.
+
+            async with alice.lease("world.objects/lamp", seconds=5) as lease:
+                view = await alice.refresh_view()
+                await alice.submit([act(view), lease.release()])
+
+        It waits for the agent's turn. The world must have leases (`OrchestratorConfig.leases`).
+
+        Args:
+            *refs: The entities, as `collection/entity` or as pairs.
+            seconds: Simulated seconds that the agent needs at most.
+
+        Raises:
+            PlacetError: Entering: the request was refused, such as `lease_unknown`.
+            ValueError: A ref is no entity, the seconds are no positive number, or the world has no
+                leases.
+        """
+        if self._world.kernel.ledger.leases is None:
+            raise ValueError(
+                "this world has no leases; open it with OrchestratorConfig(leases=Leases())"
+            )
+        return AgentLease(self, refs, seconds, self._wait_for_lease, self._has_ticket)
+
+    async def _wait_for_lease(self) -> None:
+        world = self._world
+        await world.actor.lease_waiters.wait(self.agent_id, world.clock.now_ns())
+
+    async def _has_ticket(self) -> bool:
+        world = self._world
+
+        def has_ticket(kernel: Kernel) -> bool:
+            leases, now_ns = kernel.ledger.leases, world.clock.now_ns()
+            return leases is not None and self.agent_id in leases.at(now_ns).tickets
+
+        return await world.actor.command(has_ticket)
 
     def skip_step(self) -> None:
         """Declare that the agent submits nothing before the next step; barriers do not wait for it.

@@ -31,6 +31,8 @@ class View(msgspec.Struct, frozen=True):
         agent_id: The agent that may see it.
         state: `collection -> entity -> field -> value`, restricted to the agent's visibility.
         places: The positions in `state`; None in a view that was made by hand.
+        leases: Running leases of entities that the agent sees: `collection/entity` to
+            `{"until": simulated seconds, "own": whether the agent holds it}`.
     """
 
     view_seq: int
@@ -38,6 +40,7 @@ class View(msgspec.Struct, frozen=True):
     agent_id: str
     state: Mapping[str, Mapping[str, Mapping[str, Json]]]
     places: Places | None = None
+    leases: Mapping[str, Mapping[str, Json]] = {}
 
     def ids(self, collection: str) -> tuple[str, ...]:
         """Return the ids of the visible entities of a collection, sorted.

@@ -122,7 +122,8 @@ def _batches(
             payload = _mostly(payloads(schemas[name], words), invalid)
         kinds.append(
             st.builds(
-                Proposal, st.sampled_from(AGENTS), st.just(name), payload, st.sampled_from(_BEHIND)
+                *(Proposal, st.sampled_from(AGENTS), st.just(name), payload),
+                *(st.sampled_from(_BEHIND), st.just(())),
             )
         )
     return st.lists(st.one_of(kinds), min_size=1, max_size=_INTENTS_MAX).map(tuple)

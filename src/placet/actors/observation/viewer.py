@@ -10,6 +10,7 @@ from heapq import merge
 from math import dist, floor, isfinite
 
 from placet.actors.observation.cut_indexes import Candidate, CutIndexes
+from placet.kernel.gate.changes import name_of
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.registry import without
 from placet.kernel.state.tree import NO_ENTITIES, State, WorldState
@@ -41,7 +42,24 @@ class Viewer:
             self._cut = _Cut(tree.cut(), kernel, indexes)
             indexes.add(self._cut.state)
         state = _SeenState(self._cut, agent_id)
-        return View(kernel.seq, kernel.ledger.now_ns / SECOND_NS, agent_id, state, state)
+        now_ns, leases = kernel.ledger.now_ns, _leases_seen(kernel, agent_id)
+        return View(kernel.seq, now_ns / SECOND_NS, agent_id, state, state, leases)
+
+
+def _leases_seen(kernel: Kernel, agent_id: str) -> Mapping[str, Mapping[str, Json]]:
+    """Return the running leases of the entities that an agent sees."""
+    table = kernel.ledger.leases
+    if table is None:
+        return {}
+    held = table.at(round(kernel.sim_time * SECOND_NS)).held
+    return {
+        name_of(ref): {
+            "until": (ticket.until_ns or 0) / SECOND_NS,
+            "own": ticket.agent_id == agent_id,
+        }
+        for ref, ticket in held.items()
+        if kernel.registry.may_see(kernel.tree, agent_id, ref)
+    }
 
 
 class _Cut:

@@ -7,21 +7,28 @@ suspended. Other agents are not affected.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from contextvars import copy_context
 from inspect import isawaitable
 from itertools import islice
 from threading import Thread
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
 
 from placet.actors.effects.executor import is_canceled
 from placet.actors.observation.observer import Observer
+from placet.actors.policies.contention import Contention, RunningLease
 from placet.actors.policies.staleness_scope import StalenessOptions, StalenessScope
 from placet.kernel.prng import random_unit
 from placet.schemas.codec import Json
+from placet.schemas.config import Leases
 from placet.schemas.errors import (
     INTERRUPTS,
     ClosedError,
@@ -29,6 +36,7 @@ from placet.schemas.errors import (
     StaleContextError,
     StoreError,
     TimeStalledError,
+    ValidationError,
 )
 from placet.schemas.limits import Limits
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
@@ -121,6 +129,7 @@ class PolicyCall(Generic[S]):
 
 _TRIES_MAX = 5
 _INTERRUPTIONS_MAX = 2
+_LEASE_AFTER: Final = 2
 _BACKOFF_FIRST_S = 0.01
 _BACKOFF_MAX_S = 1.0
 _PASS_PAUSE_S = 0.01
@@ -177,6 +186,17 @@ class AgentPort(Protocol):
         """Return an observer of the agent, as an async context manager."""
 
 
+class LeasingPort(Protocol):
+    """The part of an agent handle that an agent actor uses in a world with leases."""
+
+    @property
+    def leases(self) -> Leases | None:
+        """The bounds of the world's leases; None if it has none."""
+
+    def lease(self, *refs: str, seconds: float) -> AbstractAsyncContextManager[RunningLease]:
+        """Return an async context manager in whose block the agent alone changes entities."""
+
+
 class AgentStatistics(NamedTuple):
     """Counts of one agent: batches proposed, admitted, refused; interruptions of its policy."""
 
@@ -199,6 +219,9 @@ class AgentActor:
         seed: Seed of the back-off jitter.
         tries_max: Maximum calls of the policy in one turn, where a refusal or an interruption
             says that a retry may succeed. The last call is not interrupted, so it completes.
+        lease_after: Losses to other agents in a row after which the agent leases the lost entities
+            before it thinks, in a world with leases; None never leases. A thought of less than
+            20 ms never leases.
         interruptions_max: Maximum interruptions in one turn; later calls complete. Where others
             change the world faster than the policy thinks, more of them only discard its work.
         intents_max: Maximum intents taken from a policy's iterator.
@@ -224,8 +247,12 @@ class AgentActor:
         threaded: bool = False,
         interruptible: bool | StalenessOptions | None = None,
         interruptions_max: int = _INTERRUPTIONS_MAX,
+        lease_after: int | None = _LEASE_AFTER,
     ) -> None:
         self._handle = handle
+        self._contention = Contention(lease_after)
+        self._leasing = cast("LeasingPort", handle) if hasattr(handle, "leases") else None
+        self._intents_max = intents_max
         self._interruptions_max = interruptions_max
         self._pause_s = pause_s
         self._pause_sim_s = pause_sim_s
@@ -319,32 +346,76 @@ class AgentActor:
             Minimum seconds to wait before the next turn; None if the agent's run has ended.
         """
         last = self._interrupted + self._interruptions_max
+        early: Sequence[Mapping[str, Json]] | None = None  # a batch that a lease held up
         for attempt in range(self._tries_max):
             may_interrupt = attempt + 1 < self._tries_max and self._interrupted < last
-            try:
-                batch = await self._call_policy(attempt, may_interrupt=may_interrupt)
-            except StaleContextError as stale:
-                self._note_interruption(stale)
-                continue
-            if batch is None:
-                return None
-            if not len(batch):
-                return _PASS_PAUSE_S
-            self._proposed += 1
-            verdict = await self._handle.submit(batch)
-            if verdict.admitted:
-                self._admitted += 1
+            async with self._leased() as lease:
+                try:
+                    batch = early or await self._think(attempt, may_interrupt=may_interrupt)
+                except StaleContextError as stale:
+                    self._note_interruption(stale)
+                    continue
+                if batch is None:
+                    return None
+                if not len(batch):
+                    return _PASS_PAUSE_S
+                refusal = await self._submit(batch, lease)
+            if refusal is None:
                 return 0.0
-            self._refused += 1
-            pause_s = self._pause_after(verdict.refusals[0], attempt)
+            early = batch if refusal.code == RefusalCode.LEASED else None
+            pause_s = self._pause_after(refusal, attempt)
             if pause_s is None:
                 return 0.0
-            is_quota = verdict.refusals[0].stage is Stage.QUOTA
-            if is_quota and self._pause_sim_s is not None:
+            if refusal.stage is Stage.QUOTA and self._pause_sim_s is not None:
                 await self._handle.sleep(pause_s)
             else:
                 await anyio.sleep(pause_s)
         return 0.0
+
+    @asynccontextmanager
+    async def _leased(self) -> AsyncIterator[RunningLease | None]:
+        """Lease the entities that were lost to others, if it is time to; yield None without."""
+        async with AsyncExitStack() as stack:
+            lease: RunningLease | None = None
+            if self._leasing is not None and (wanted := self._wanted()) is not None:
+                refs, seconds = wanted
+                try:
+                    lease = await stack.enter_async_context(
+                        self._leasing.lease(*refs, seconds=seconds)
+                    )
+                except ValidationError:  # gone, hidden by now, or too many tickets
+                    lease = None
+            yield lease
+
+    def _wanted(self) -> tuple[list[str], float] | None:
+        """Return the entities to lease before the next thought, and the seconds; None for none."""
+        return self._contention.wanted(None if self._leasing is None else self._leasing.leases)
+
+    async def _think(
+        self, attempt: int, *, may_interrupt: bool
+    ) -> Sequence[Mapping[str, Json]] | None:
+        """Call the policy, and note how long it took."""
+        began = anyio.current_time()
+        try:
+            return await self._call_policy(attempt, may_interrupt=may_interrupt)
+        finally:
+            self._contention.thought_s = anyio.current_time() - began
+
+    async def _submit(
+        self, batch: Sequence[Mapping[str, Json]], lease: RunningLease | None
+    ) -> Refusal | None:
+        """Submit a batch, with the release of the lease; return its first refusal."""
+        self._proposed += 1
+        if lease is not None and len(batch) < self._intents_max:
+            batch = [*batch, lease.release()]
+        verdict = await self._handle.submit(batch)
+        refusal = None if verdict.admitted else verdict.refusals[0]
+        self._contention.note(refusal, was_leased=lease is not None)
+        if refusal is None:
+            self._admitted += 1
+        else:
+            self._refused += 1
+        return refusal
 
     async def _call_policy(
         self, attempt: int, *, may_interrupt: bool
@@ -380,12 +451,15 @@ class AgentActor:
     def _pause_after(self, refusal: Refusal, attempt: int) -> float | None:
         """Return the seconds to wait before a retry; None if a retry cannot succeed.
 
-        Staleness is retried at once, quota after `retry_after`, overload and suspension after an
-        exponential back-off with jitter. A refusal by structure or domain rules, or for a time
-        beyond the schedule, is not retried, because the same batch would be refused again.
+        Staleness is retried at once, a lease of another agent when it ends, quota after
+        `retry_after`, overload and suspension after an exponential back-off with jitter. A refusal
+        by structure or domain rules, or for a time beyond the schedule, is not retried, because the
+        same batch would be refused again.
         """
         if refusal.stage is Stage.STALENESS:
             return 0.0
+        if refusal.code == RefusalCode.LEASED:  # the same batch may pass under an own lease
+            return refusal.retry_after if self._wanted() is None else 0.0
         if refusal.stage is Stage.QUOTA:
             return refusal.retry_after
         if refusal.code == RefusalCode.SIM_TIME_TOO_FAR:

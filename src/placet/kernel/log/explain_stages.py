@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from placet.kernel.gate import GATE
+from placet.kernel.gate.changes import name_of
 from placet.kernel.gate.conditions import found_by, text_of
 from placet.kernel.gate.staleness import reads_of
 from placet.kernel.ledger.dedup_window import PLAIN, DedupEntry
@@ -352,6 +353,8 @@ def _compare_domain(past: Verifier, record: BatchRecord, batch: CheckedBatch) ->
         return
     if past.header.validator:
         yield {"validator": past.header.validator}
+    if leases := _running_leases(past, record, batch):
+        yield {"leases": leases}
     registry = past.registry
     order = range(len(batch)) if batch.order is None else batch.order
     for index in order:
@@ -367,7 +370,29 @@ def _compare_domain(past: Verifier, record: BatchRecord, batch: CheckedBatch) ->
         }
 
 
+def _running_leases(
+    past: Verifier, record: BatchRecord, batch: CheckedBatch
+) -> list[dict[str, Json]]:
+    """Return the leases that ran at the decision, of the entities that all its agents see."""
+    table, registry, state = past.ledger.leases, past.registry, past.state
+    if table is None or registry is None:
+        return []
+    return [
+        {
+            "entity": name_of(ref),
+            "holder": ticket.agent_id,
+            "until": (ticket.until_ns or 0) / SECOND_NS,
+        }
+        for ref, ticket in table.at(record.now_ns).held.items()
+        if all(registry.may_see(state, agent_id, ref) for agent_id in batch.agents)
+    ]
+
+
 def _describe_domain(compared: Compared) -> Iterator[str]:
+    for lease in compared.get("leases", ()):
+        yield f"{lease['entity']} is leased by {lease['holder']} until {lease['until']:g} s"
+    if "leases" in compared:
+        return
     if "due" in compared:
         yield f"the rules run when the batch is due, at {compared['due']:g} s"
     elif "validator" in compared:

@@ -43,6 +43,7 @@ def view_at(played: PlayedWorld, record: int, agent_id: str) -> dict[str, Json]:
         "agent_id": agent_id,
         "seq": view.view_seq,
         "sim_time": view.sim_time,
+        "leases": dict(view.leases),
         "collections": [_seen(name, view.state[name]) for name in sorted(view.state)],
     }
 

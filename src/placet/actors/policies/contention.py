@@ -1,0 +1,109 @@
+"""The entities that an agent lost to others, and when it leases them before it thinks.
+
+A loss is a refusal because of changes by other agents, or of their lease. After some losses in a
+row the agent leases the lost entities before it thinks, for a number of turns. Then it tries once
+without a lease: a loss doubles the number, a success ends it.
+"""
+
+from typing import Final, Protocol
+
+from placet.schemas.config import Leases
+from placet.schemas.intent import Intent
+from placet.schemas.refusal import Refusal, RefusalCode
+
+THOUGHT_SECONDS_MIN: Final = 0.02
+"""Shorter thoughts never lease: an agent that thinks so fast wins without, and would only hold up
+the slow ones.
+"""
+
+_TURNS_MAX: Final = 16
+_REFS_MAX: Final = 64
+"""Entities of one lease at most, by any setting."""
+
+_LOST: Final = frozenset(
+    {
+        RefusalCode.STALE_CONTEXT.value,
+        RefusalCode.CONDITION_FAILED.value,
+        RefusalCode.CONFLICT.value,
+        RefusalCode.LEASED.value,
+    }
+)
+
+
+class RunningLease(Protocol):
+    """A lease that an agent holds."""
+
+    def release(self) -> Intent:
+        """Return the intent that releases it."""
+
+
+def is_loss(refusal: Refusal) -> bool:
+    """Return whether a batch was refused because of other agents."""
+    return refusal.code in _LOST or bool(refusal.changed)
+
+
+def lost_refs(refusal: Refusal) -> list[str]:
+    """Return the entities that a refusal names as changed or leased, `collection/entity`."""
+    names = [change["entity"] for change in refusal.changed]
+    path, entity = refusal.details.get("path"), refusal.details.get("entity")
+    if refusal.code == RefusalCode.CONDITION_FAILED and path:
+        names.append("/".join(path[:2]))
+    if refusal.code == RefusalCode.LEASED and entity:
+        names.append(entity)
+    return [name for name in names if "/" in name]
+
+
+class Contention:
+    """The losses of one agent.
+
+    Args:
+        lease_after: Losses in a row after which the agent leases; None never leases.
+
+    Attributes:
+        thought_s: Seconds of its latest thought.
+    """
+
+    __slots__ = ("_asks_left", "_lease_after", "_losses", "_refs", "_turns", "thought_s")
+
+    def __init__(self, lease_after: int | None) -> None:
+        if lease_after is not None and (type(lease_after) is not int or lease_after < 1):
+            raise ValueError(f"lease_after must be an int of at least 1, got {lease_after!r}")
+        self._lease_after = lease_after
+        self._refs: dict[str, None] = {}
+        self._losses = self._turns = self._asks_left = 0
+        self.thought_s = 0.0
+
+    def wanted(self, leases: Leases | None) -> tuple[list[str], float] | None:
+        """Return the entities to lease before the next thought, and the seconds; None for none.
+
+        Args:
+            leases: Bounds of the world's leases; None if it has none.
+        """
+        if leases is None or self._lease_after is None or not self._refs:
+            return None
+        if self.thought_s < THOUGHT_SECONDS_MIN:
+            return None
+        if not self._asks_left and self._losses < self._lease_after:
+            return None
+        seconds = min(leases.seconds_max, 2 * self.thought_s)
+        return list(self._refs)[-leases.refs_max :], seconds
+
+    def note(self, refusal: Refusal | None, *, was_leased: bool) -> None:
+        """Note the answer to a batch: a refusal, or None if it was admitted."""
+        if refusal is None and was_leased:
+            self._losses = 0
+            self._asks_left = max(0, self._asks_left - 1) if self._turns else 0
+            if not self._turns:
+                self._turns = self._asks_left = 1
+        elif refusal is None:
+            self._losses = self._turns = self._asks_left = 0
+            self._refs.clear()
+        elif is_loss(refusal):
+            self._losses += 1
+            for name in lost_refs(refusal):
+                self._refs.pop(name, None)
+                self._refs[name] = None  # the latest last
+            while len(self._refs) > _REFS_MAX:
+                del self._refs[next(iter(self._refs))]
+            if not was_leased and self._turns:  # tried without, and lost again
+                self._turns = self._asks_left = min(2 * self._turns, _TURNS_MAX)

@@ -1,0 +1,77 @@
+"""The agents that wait for their turn at leased entities.
+
+The orchestrator looks at their tickets after each cycle, and sets its timer to the next moment at
+which time alone may call one. A wait reads the tickets and writes no record.
+"""
+
+import asyncio
+
+from placet.kernel.ledger.ledger import Ledger
+from placet.schemas.errors import ClosedError
+
+
+class LeaseWaiters:
+    """The waits of one world, at most one for each agent.
+
+    Args:
+        ledger: The ledger with the tickets.
+    """
+
+    __slots__ = ("_end", "_ledger", "_waiting")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        self._end: BaseException | None = None
+
+    async def wait(self, agent_id: str, now_ns: int) -> None:
+        """Wait until the ticket of an agent is called, or gone.
+
+        Args:
+            agent_id: The agent; an earlier wait of it ends.
+            now_ns: The present simulated time.
+
+        Raises:
+            ClosedError, StoreError: The world was closed, or failed.
+        """
+        if self._end is not None:
+            raise self._end
+        self._release(agent_id)
+        woken = self._waiting[agent_id] = asyncio.get_running_loop().create_future()
+        self.wake(now_ns)  # it may have been called since it was requested
+        try:
+            await woken
+        finally:
+            if self._waiting.get(agent_id) is woken:
+                del self._waiting[agent_id]
+
+    def wake(self, now_ns: int) -> None:
+        """End the waits of the agents whose tickets are called, or gone, at a time."""
+        leases = self._ledger.leases
+        if not self._waiting:
+            return
+        tickets = {} if leases is None else leases.at(now_ns).tickets
+        for agent_id in list(self._waiting):
+            ticket = tickets.get(agent_id)
+            if ticket is None or ticket.called_ns is not None:
+                self._release(agent_id)
+
+    def next_ns(self, now_ns: int) -> int | None:
+        """Return the next time at which a waiting agent may be called without a record."""
+        leases = self._ledger.leases
+        if not self._waiting or leases is None:
+            return None
+        return leases.at(now_ns).next_event_ns()
+
+    def end(self, failure: BaseException | None) -> None:
+        """End all waits with an error: `failure`, or `ClosedError` if it is None."""
+        self._end = failure or ClosedError("the world is closed, and its leases have ended")
+        for woken in self._waiting.values():
+            if not woken.done():
+                woken.set_exception(self._end)
+        self._waiting.clear()
+
+    def _release(self, agent_id: str) -> None:
+        woken = self._waiting.pop(agent_id, None)
+        if woken is not None and not woken.done():
+            woken.set_result(None)
