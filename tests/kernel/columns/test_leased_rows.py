@@ -55,7 +55,13 @@ def test_rows_that_would_change_a_leased_row_are_refused(uses_arrays):
     assert [row for row, code in enumerate(held) if code == "leased"] == [1, 4]
     refusal = verdict[1].refusals[0]
     assert (refusal.code, refusal.stage) == ("leased", "domain")
-    assert refusal.message.startswith("it would change a row that another agent has leased")
+    assert refusal.message == (
+        "it would change a row that another agent has leased; retry in 5.00 s, or lease the row "
+        "first"
+    )
+    assert verdict.retry_after[[1, 4]].tolist() == [5.0, 5.0]
+    assert refusal.retry_after == 5.0
+    assert np.isnan(verdict.retry_after[[0, 2, 3, 5]]).all()
     alone = kernel.intent("Move", {"to": [500.5, 500.0]}, agent="birds:1")
     assert kernel.decide([alone], 0.0).codes == ("leased",)  # as an ordinary intent
 

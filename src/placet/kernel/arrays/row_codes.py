@@ -54,8 +54,7 @@ ROW_CODES: Final = {
     LEASED: RowCode(
         Stage.DOMAIN,
         _C.LEASED.value,
-        "it would change a row that another agent has leased; send it again later, or lease the "
-        "row first",
+        "it would change a row that another agent has leased",
     ),
     RULE_ERROR: RowCode(Stage.DOMAIN, _C.RULE_ERROR.value, "the rule raised"),
 }

@@ -12,6 +12,7 @@ from placet.kernel.arrays.row_codes import (
     CONFLICT,
     DENIED,
     FUTURE,
+    LEASED,
     OWNER,
     PAYLOAD,
     QUOTA,
@@ -108,6 +109,8 @@ def message_of(submitted: Submitted, code: int, row: int, retry_after: float | N
         return f"{ROW_CODES[code].message}: {submitted.req_id!r}; send it under a new req_id"
     if code in {FUTURE, TOO_FAR, STALE} and context_seq is not None:
         return _stale_message(submitted, code, agent, context_seq)
+    if code == LEASED:
+        return f"{ROW_CODES[code].message}; {_advice(retry_after)}, or lease the row first"
     if code in {QUOTA, WORLD_QUOTA}:
         return f"{ROW_CODES[code].message}; {_advice(retry_after)}"
     if code == RULE_ERROR:
@@ -176,18 +179,21 @@ def changed_of(
 def waits(
     batch: "CheckedColumns", context: "GateContext", codes: "NDArray[np.uint8] | None"
 ) -> "NDArray[np.float64] | None":
-    """Return the simulated seconds after which each row passes its quotas; None if all did.
+    """Return the simulated seconds after which each row passes quotas and leases; None if all did.
 
-    NaN of a row that no quota refused; infinite where the batch asks for more rows than the burst
-    of the world's quota.
+    NaN of a row that neither refused; infinite where the batch asks for more rows than the burst of
+    the world's quota. Of leases it is the end of the last one on a row of a table, by which all of
+    them have ended.
     """
     if codes is None:
         return None
-    is_over, ledger = codes == QUOTA, context.ledger
+    is_over, is_leased, ledger = codes == QUOTA, codes == LEASED, context.ledger
     count = int(np.count_nonzero(codes == WORLD_QUOTA))
-    if not count and not is_over.any():
+    if not count and not is_over.any() and not is_leased.any():
         return None
     seconds = np.full(len(codes), np.nan)
+    if is_leased.any():
+        seconds[is_leased] = _seconds_of_leases(context)
     rows, over_ns = batch.numbers[is_over], np.zeros(int(is_over.sum()), np.int64)
     for bucket, quota in quotas_of(ledger, batch.members, batch.kind.name):
         over_ns = np.maximum(over_ns, _over_ns(batch.members, bucket, quota, rows, context.now_ns))
@@ -198,6 +204,14 @@ def waits(
         until = _seconds_until(np.array([wait_ns - context.now_ns]), context.now_ns)
         seconds[codes == WORLD_QUOTA] = until if count <= world.burst else np.inf
     return seconds
+
+
+def _seconds_of_leases(context: "GateContext") -> float:
+    """Return the seconds until the last running lease on a row has ended; 0 if none runs."""
+    leases, now_ns = context.ledger.leases, context.now_ns
+    held = {} if leases is None else leases.at(now_ns).held
+    ends = [t.until_ns or 0 for ref, t in held.items() if ref.collection in context.state.tables]
+    return seconds_until(max(ends, default=now_ns), now_ns)
 
 
 def _over_ns(

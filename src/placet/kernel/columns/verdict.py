@@ -36,8 +36,9 @@ class ColumnVerdict:
         sim_time: Simulated time of the decision, seconds.
         replayed: The batch was sent before: this is its first verdict.
         winners: Number of the member that won, for each row; -1 of a row that lost no claim.
-        retry_after: Simulated seconds after which each row passes its quotas; NaN of a row that no
-            quota refused, infinite where waiting does not help. None if no quota refused a row.
+        retry_after: Simulated seconds after which each row passes its quotas, or the leases of
+            others; NaN of a row that neither refused, infinite where waiting does not help. None if
+            they refused no row.
         durability: How the log keeps the record.
     """
 
