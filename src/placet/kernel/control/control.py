@@ -476,6 +476,7 @@ class Control:
         record_of: Callable[[Changes], R],
         by: str = SYSTEM,
         *,
+        author: str | None = None,
         seq: int | None = None,
         is_contained: bool = False,
     ) -> tuple[R, bytes]:
@@ -488,6 +489,7 @@ class Control:
             hooks: The calls, in order.
             record_of: Builds the record from the changes.
             by: Author of the changes; random draws are in this name.
+            author: Another author of the changes, for which draws are not made.
             seq: Seq of the changes; None is the next.
             is_contained: Report a failure to `on_fault` and return a record without changes,
                 instead of raising it.
@@ -505,6 +507,8 @@ class Control:
         else:
             draft.open_batch()
         draft.begin(0, self._ledger.seq + 1 if seq is None else seq, by)
+        if author is not None:
+            draft.stamp_as(author)
         if action in _WRITING_COLUMNS and self._context.registry.tables:
             draft.open_columns()
         try:

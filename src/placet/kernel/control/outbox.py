@@ -16,6 +16,7 @@ from placet.kernel.state.transaction import NO_CHANGES
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement, unrecordable
 from placet.schemas.errors import INTERRUPTS, ValidationError, describe_error
+from placet.schemas.identity import SYSTEM
 from placet.schemas.json_value import InvalidJsonValue, TooLarge, to_json_value
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import (
@@ -77,7 +78,9 @@ class Outbox:
         self._control.write(EffectChanged(*self._control.next_head(), *place, mark, reason))
         return True
 
-    def settle(self, settlement: Settlement, *, again: bool = False) -> bool:
+    def settle(
+        self, settlement: Settlement, *, again: bool = False, author: str | None = None
+    ) -> bool:
         """Record the outcome of an effect, once; return False if it is settled or unknown.
 
         If a domain's `on_settle` raises, the outcome is recorded without a change of the state, and
@@ -86,6 +89,8 @@ class Outbox:
         Args:
             settlement: The outcome.
             again: Settle a dead letter too.
+            author: Author of the changes, as an earlier record names it; None is the agent of the
+                effect, which its own settlement then does not make stale.
 
         Raises:
             ValidationError: `on_settle` raised again for a dead letter; nothing was changed.
@@ -101,6 +106,8 @@ class Outbox:
         if lost is not None:
             self._control.report_fault(f"output of executor {pending.kind}", lost)
         output = freeze(sound.output)
+        if author is None:
+            author = pending.agent_id if pending.agent_id in ledger.agents else SYSTEM
         effect = Effect(key, pending.kind, pending.payload, pending.agent_id)
 
         def settled(changes: Changes, error: str | None = None) -> Settled:
@@ -117,7 +124,7 @@ class Outbox:
             for domain in self._context.registry.domains
         ]
         try:
-            record, data = self._control.act("on_settle", hooks, settled)
+            record, data = self._control.act("on_settle", hooks, settled, author=author)
         except INTERRUPTS:
             raise
         except BaseException as error:  # noqa: BLE001  # the rule boundary

@@ -115,7 +115,8 @@ class Registrar:
         draft.charge(AGENT_CHANGE_WORK)
         mark, since, agent_id = draft.mark_here(), draft.writes_count, draft.agent_id
         columns, draft.column_hook = draft.column_hook, None
-        self._is_in_hook, draft.agent_id = True, by
+        self._is_in_hook = True
+        draft.act_as(by)
         try:
             for domain in registry.concerned(change.agent_id):
                 first = draft.writes_count
@@ -127,7 +128,8 @@ class Registrar:
             draft.undo(mark)
             raise
         finally:
-            self._is_in_hook, draft.agent_id, draft.column_hook = False, agent_id, columns
+            self._is_in_hook, draft.column_hook = False, columns
+            draft.act_as(agent_id)
         draft.note_agent(change, since)
 
     def _require_place(self, method: str) -> None:

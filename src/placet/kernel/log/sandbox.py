@@ -125,7 +125,8 @@ class Sandbox:
                 control.change_agent(record.agent_id, record.what, record.permissions)
             case Settled():
                 key = EffectKey(self.world, record.effect_seq, record.effect_index)
-                self.outbox.settle(Settlement(key, record.succeeded, record.output), again=True)
+                outcome = Settlement(key, record.succeeded, record.output)
+                self.outbox.settle(outcome, again=True, author=_author_of(record))
             case ForkAdopted():
                 self._operator_patch.fork(
                     record.world,
@@ -195,3 +196,8 @@ class Sandbox:
         self.control.register_population(
             record.stem, record.count, record.table, permissions, owner, priority_max, own, columns
         )
+
+
+def _author_of(record: Settled) -> str | None:
+    """Return the author of the changes of a settlement, `system` in a log of earlier code."""
+    return next((change.by for change in record.changes.entities), None)

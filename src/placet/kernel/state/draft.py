@@ -62,7 +62,8 @@ class Draft:
 
     Attributes:
         state: The tree, for reading.
-        agent_id: Agent of the intent being applied; `system` on ticks and settlements.
+        agent_id: Agent of the intent being applied; `system` on ticks and settlements. The changes
+            of a settlement are stamped as of the effect's agent.
         reads_moment: A rule of the batch drew, or read the seq, the time, the tick or `ordinal`.
         checks: Position of an intent, and the check of the whole batch that its rule asked for.
         work: Units of work that the rules of the batch declared and charged so far.
@@ -72,6 +73,7 @@ class Draft:
     """
 
     __slots__ = (
+        "_author",
         "_batch",
         "_claims",
         "_claims_undo",
@@ -113,6 +115,7 @@ class Draft:
     ) -> None:
         self.state = state
         self.agent_id: str = SYSTEM
+        self._author: str = SYSTEM
         self._seq = 0
         self._now_ns = 0
         self._tick = 0
@@ -369,9 +372,9 @@ class Draft:
         fields[field] = value
         if old is ABSENT:
             sort_last(fields)
-        if by != self.agent_id:
+        if by != self._author:
             row.foreign_seq = row.seq
-            row.by = self.agent_id
+            row.by = self._author
         row.seq = self._seq
         if row.digest is not None:
             state.mark_dirty(collection, entity, row)
@@ -383,7 +386,7 @@ class Draft:
         old, seq, by, foreign_seq = row.fields.get(field), row.seq, row.by, row.foreign_seq
         row.fields[field] = value
         self._undo.append((collection, entity, field, old, row, seq, by, foreign_seq))
-        row.touch(self._seq, self.agent_id)
+        row.touch(self._seq, self._author)
 
     def create(
         self, collection: str, entity: str, fields: Mapping[str, Json] | None = None
@@ -406,10 +409,10 @@ class Draft:
             raise ValueError("a field needs a name")
         grave = rows.tombstones.pop(entity, None)
         self._touch(collection, entity, None, grave)
-        row = Entity(frozen, self._seq, self.agent_id, 0, self.state.epoch)
+        row = Entity(frozen, self._seq, self._author, 0, self.state.epoch)
         # If tombstones were trimmed, another agent may have deleted it as late as `tracked_from`.
         row.foreign_seq = (
-            self.state.tracked_from if grave is None else grave.changed_for(self.agent_id)
+            self.state.tracked_from if grave is None else grave.changed_for(self._author)
         )
         self._undo.append((collection, entity, WHOLE, ABSENT, row, 0, "", 0))
         rows.entities[entity] = row
@@ -434,7 +437,7 @@ class Draft:
         if row.digest is not None:
             self.state.mark_dirty(collection, entity, row)
         grave = Stamp(row.seq, row.by, row.foreign_seq)
-        grave.touch(self._seq, self.agent_id)
+        grave.touch(self._seq, self._author)
         rows.tombstones[entity] = grave
 
     def columns(self, table: str) -> "DraftColumns":
@@ -577,7 +580,7 @@ class Draft:
         rows = self.state.collections[collection]
         before = Stamp(rows.seq, rows.by, rows.foreign_seq)
         self._collection_undo.append((collection, entity, before, grave))
-        rows.touch(self._seq, self.agent_id)
+        rows.touch(self._seq, self._author)
 
 
 def _ranks_in(batch: "CheckedBatch") -> list[int]:

@@ -156,7 +156,7 @@ class Transaction(Draft):
             self._undo.clear()
         self._position = 0
         self._seq = seq
-        self.agent_id = agent_id
+        self.agent_id = self._author = agent_id
 
     def resume(self, batch: CheckedBatch) -> None:
         """Take the checked batch of the open single batch."""
@@ -170,7 +170,7 @@ class Transaction(Draft):
         """Begin the next intent of the batch; return the mark for `undo`."""
         self._position = position
         self._seq = seq
-        self.agent_id = agent_id
+        self.agent_id = self._author = agent_id
         # Called for each intent: the four other lists are empty while `has_more` is false.
         return self.mark_here() if self.has_more else (len(self._undo), 0, 0, 0, 0)
 
@@ -178,6 +178,14 @@ class Transaction(Draft):
         """Add outputs of intents by position, as the gate computes them after the rules."""
         self.has_more = True
         self.outputs = {**(self.outputs or {}), **outputs}
+
+    def act_as(self, agent_id: str) -> None:
+        """Draw and stamp in an agent's name from here on."""
+        self.agent_id = self._author = agent_id
+
+    def stamp_as(self, author: str) -> None:
+        """Stamp the changes of the hooks that follow as an agent's; draws stay in their name."""
+        self._author = author
 
     def mark_here(self) -> Mark:
         """Return the mark to which `undo` takes the draft back from later changes."""
