@@ -60,6 +60,7 @@ EXPECTED = {
     "leased": 409,
     "lease_unknown": 404,
     "lease_refused": 409,
+    "budget_exceeded": 429,
     "tool_unregistered": 422,
 }
 

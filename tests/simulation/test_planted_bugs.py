@@ -141,7 +141,7 @@ def a_fence_that_is_not_checked() -> AbstractContextManager[object]:
 
 
 def a_refusal_that_is_not_recorded() -> AbstractContextManager[object]:
-    return patch("placet.kernel.commit.commit.FINAL_STAGES", frozenset({"domain"}))
+    return patch("placet.kernel.gate.FINAL_STAGES", frozenset({"domain"}))
 
 
 def a_deadline_that_passes_unanswered() -> AbstractContextManager[object]:

@@ -10,7 +10,15 @@ from placet.kernel.arrays.field import Field, Table
 from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.commit.commit import RecordList
 from placet.kernel.kernel import Kernel
-from placet.kernel.plugin.domain import Domain, EffectHandler, Kind, RuleRefusal, conflict, refuse
+from placet.kernel.plugin.domain import (
+    Domain,
+    EffectHandler,
+    Kind,
+    RuleRefusal,
+    budget_exceeded,
+    conflict,
+    refuse,
+)
 from placet.kernel.prng import randint_below, random_u64, random_unit
 from placet.kernel.rollback import RollbackMark
 from placet.kernel.state.draft import Draft
@@ -33,6 +41,7 @@ __all__ = [
     "Table",
     "VisibilityPolicy",
     "WorldState",
+    "budget_exceeded",
     "conflict",
     "randint_below",
     "random_u64",

@@ -81,6 +81,7 @@ class RefusalCode(StrEnum):
     LEASED = "leased"
     LEASE_UNKNOWN = "lease_unknown"
     LEASE_REFUSED = "lease_refused"
+    BUDGET_EXCEEDED = "budget_exceeded"
     TOOL_UNREGISTERED = "tool_unregistered"
 
 

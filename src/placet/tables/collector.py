@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from placet.actors.ports import EventLog
 from placet.history.reader import beginning_of
-from placet.kernel.gate import FINAL_STAGES
+from placet.kernel.gate import is_final
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.replay import Replayer
@@ -196,7 +196,7 @@ class Collector:
         if not self._has_refusals or not verdict.refusals or verdict.dry_run or verdict.replayed:
             return
         now_ns = round(verdict.sim_time * SECOND_NS)
-        recorded = verdict.refusals[0].stage in FINAL_STAGES
+        recorded = is_final(verdict.refusals[0])
         refusals = [(r.index, r.stage, r.code, r.message) for r in verdict.refusals]
         self._add_refusals(batch, refusals, (tick, now_ns), recorded=recorded)
 

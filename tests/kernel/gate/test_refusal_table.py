@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from placet.domains.accounts import Accounts
 from placet.kernel import Kernel
 from placet.kernel.gate import STAGES
 from placet.schemas.config import Leases
@@ -71,6 +72,13 @@ def of_lamp(then: Any) -> Verdict:
     """Decide a batch while bob has leased the lamp."""
     made = intent("Put", {"thing": "lamp", "field": "f", "value": 1}, agent_id="bob")
     return after(made, lease("bob", "lamp"), then=then, leases=Leases())
+
+
+def over_budget() -> Verdict:
+    kernel = Kernel(Accounts(accounts={"team": {"give": {"calls": 1}}}))
+    kernel.register_agent("alice")
+    want = {"account": "team", "id": "a", "unit": "calls", "amount": 2}
+    return kernel.decide([kernel.intent("account.reserve", want, agent="alice")])
 
 
 EXPECTED = {"path": ["lab.things", "lamp", "f"], "op": "==", "value": 1}
@@ -387,6 +395,9 @@ TABLE = [
         lambda: of_lamp(lease("alice", "ghost"))),
     Row("lease_refused", "/intents/0/payload/seconds", "a lease is at most 10 s long",
         lambda: of_lamp(lease("alice", "lamp", 11.0))),
+    Row("budget_exceeded", "/intents/0/payload/amount",
+        "account 'team' has 1 calls left, 2 are needed; ask for less, or give it more", over_budget,
+        details={"account": "team", "unit": "calls", "amount": 2, "left": 1, "overdrawn": 0}),
     Row("tool_unregistered", "/intents/0",
         "Mail needs an executor for 'mail' effects and none is registered; register one before "
         "proposing it", no_executor, details={"effect": "mail"}),

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from placet.kernel.commit.apply_record import apply_admitted, apply_refused, apply_scheduled
 from placet.kernel.context import GateContext
-from placet.kernel.gate import FINAL_STAGES
+from placet.kernel.gate import is_final
 from placet.kernel.ledger.token_buckets import Charges
 from placet.kernel.plugin.boundary import PluginError
 from placet.kernel.state.transaction import Transaction
@@ -34,12 +34,11 @@ from placet.schemas.log.record import (
     encode_record,
     record_hash,
 )
-from placet.schemas.refusal import Notice, Refusal, RefusalCode
+from placet.schemas.refusal import Notice, Refusal
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
 RecordSink: TypeAlias = Callable[[bytes], None]
 
-_LEASED: Final = RefusalCode.LEASED.value
 """Its refusal is not final, although the domain stage returns it."""
 
 RECORDING: Final = "recording of what the rules did"
@@ -227,9 +226,8 @@ class DecisionRecorder:
         """
         ledger = self.context.ledger
         refusals = sorted(refusals, key=_index_of)[: ledger.policy.limits.refusals_listed_max]
-        is_final = refusals[0].stage in FINAL_STAGES and refusals[0].code != _LEASED
-        is_final = is_final or batch.due_of is not None
-        if is_final and not batch.dry_run:
+        is_recorded = (is_final(refusals[0]) or batch.due_of is not None) and not batch.dry_run
+        if is_recorded:
             listed = [(r.index, r.stage.value, r.code, r.message) for r in refusals]
             record = Refused(*[*self._proposal(batch, ledger.seq), listed])
             apply_refused(ledger, record, batch)
@@ -241,7 +239,7 @@ class DecisionRecorder:
         sim_time = self.context.now_ns / SECOND_NS
         verdict = Verdict(batch.batch_id, False, None, ledger.seq, sim_time, tuple(refusals))
         verdict.dry_run = batch.dry_run
-        if is_final and not batch.dry_run:
+        if is_recorded:
             verdict.durability = self.journal.durability
         verdict.attach(batch.req_ids, b"", None)
         return verdict

@@ -21,9 +21,10 @@ footprint alone: the global threshold would refuse every batch that was schedule
 **Final refusals.** A refusal on arrival is final where the same request would be refused again,
 because it depends on the state that the agent saw: staleness and the rules of the domain. It is a
 record, and its req_ids are remembered. (A stale req_id with a newer `context_seq` is a new try:
-`dedup.py`.) All other refusals depend on load, rates or the request itself. They leave no trace,
-so the same req_ids may be sent again. When a batch is due, every refusal is a record and final:
-no submitter waits for it any more, and silence would lose the request.
+`dedup.py`.) `leased` and `budget_exceeded` are refusals of the domain stage that pass with time, so
+they are not final. All other refusals depend on load, rates or the request itself. They leave no
+trace, so the same req_ids may be sent again. When a batch is due, every refusal is a record and
+final: no submitter waits for it any more, and silence would lose the request.
 
 **Quota is charged at commit.** A stage reads and changes nothing. The quota stage computes the
 charges once (`context.charges`), and the commit applies them if the batch passes every later stage.
@@ -206,6 +207,7 @@ STAGES: Final = (
             _Code.LEASED: 409,
             _Code.LEASE_UNKNOWN: 404,
             _Code.LEASE_REFUSED: 409,
+            _Code.BUDGET_EXCEEDED: 429,
             _Code.TOOL_UNREGISTERED: 422,
         },
     ),
@@ -224,7 +226,15 @@ GATE: Final = STAGES[1:]
 """The seven stages of the gate; admission comes before it."""
 
 FINAL_STAGES: Final = frozenset(row.stage for row in GATE if row.is_final)
-"""A refusal of these stages is final for its req_ids (G6); every other leaves no trace."""
+
+_PASSING: Final = frozenset({_Code.LEASED.value, _Code.BUDGET_EXCEEDED.value})
+"""Codes of a final stage that pass with time, as a quota does: each try would be a record."""
+
+
+def is_final(refusal: Refusal) -> bool:
+    """Return whether a refusal on arrival is a record, and final for its req_ids (G6)."""
+    return refusal.stage in FINAL_STAGES and refusal.code not in _PASSING
+
 
 ON_ARRIVAL: Final = tuple(
     row.check for row in GATE[1:] if row.check is not None and row.runs_at is not RunsAt.DUE

@@ -377,7 +377,7 @@ def _refusal(
         rule_refusal = _without_hidden_winner(rule_refusal, intent["agent_id"], context)
     by = by or context.registry.domain_of[intent["kind"]].name
     return Refusal(
-        RefusalCode.CONFLICT.value if rule_refusal.is_conflict else f"{by}.{rule_refusal.code}",
+        _code_of(rule_refusal, by),
         rule_refusal.message,
         Stage.DOMAIN,
         position,
@@ -390,6 +390,15 @@ def _refusal(
         foreign_changes(rule_refusal.changed, intent["agent_id"], context),
         {"agent_id": intent["agent_id"], "kind": intent["kind"], **rule_refusal.details},
     )
+
+
+def _code_of(refusal: RuleRefusal, domain: str) -> str:
+    """Return the code of a domain's refusal: one of the gate's, or its own with its name."""
+    if refusal.is_conflict:
+        return RefusalCode.CONFLICT.value
+    if refusal.is_over_budget:
+        return RefusalCode.BUDGET_EXCEEDED.value
+    return f"{domain}.{refusal.code}"
 
 
 def _without_hidden_winner(

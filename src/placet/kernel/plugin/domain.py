@@ -21,6 +21,7 @@ from typing import (
 
 # Re-exported: authors of domains import all of these from one module.
 from placet.kernel.plugin.refusals import RuleRefusal as RuleRefusal  # noqa: PLC0414
+from placet.kernel.plugin.refusals import budget_exceeded as budget_exceeded  # noqa: PLC0414
 from placet.kernel.plugin.refusals import conflict as conflict  # noqa: PLC0414
 from placet.kernel.plugin.refusals import conflict_message as conflict_message  # noqa: PLC0414
 from placet.kernel.plugin.refusals import refuse as refuse  # noqa: PLC0414

@@ -17,8 +17,11 @@ from types import CodeType, FunctionType, MethodType
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from placet.kernel.plugin.domain import Domain, conflict, refuse
+from placet.kernel.plugin.domain import Domain, budget_exceeded, conflict, refuse
 from placet.schemas.errors import DomainError
+
+_MAKERS: Final[tuple[object, ...]] = (refuse, conflict, budget_exceeded)
+"""The functions that make a refusal."""
 
 _METHODS: Final = (MethodType, staticmethod, classmethod)
 _CALLS: Final = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
@@ -88,7 +91,7 @@ def _look_at(function: FunctionType) -> tuple[tuple[str, int] | None, list[Funct
     named, is_making = [], False
     for name in reading.names:
         value = known.get(name)
-        if value is refuse or value is conflict:
+        if _is_maker(value):
             is_making = True
         elif isinstance(value, FunctionType) and value.__module__ == module:
             named.append(value)
@@ -98,9 +101,13 @@ def _look_at(function: FunctionType) -> tuple[tuple[str, int] | None, list[Funct
             reading.drops = tuple(drop for code in codes for drop in _drops(code))
         for name, line in reading.drops:
             value = known.get(name)
-            if value is refuse or value is conflict:
+            if _is_maker(value):
                 return (name, line), []
     return None, named
+
+
+def _is_maker(value: object) -> bool:
+    return any(value is maker for maker in _MAKERS)  # a user's value may have an own `==`
 
 
 def _read(function: FunctionType) -> _Reading:

@@ -21,6 +21,7 @@ class RuleRefusal(NamedTuple):
         is_conflict: The code is the gate's `conflict`.
         changed: Entities that another agent changed, which is why the intent fails. The gate lists
             them in `Refusal.changed`, with seq, author and values, as far as the agent may see.
+        is_over_budget: The code is the gate's `budget_exceeded`, and the refusal is not remembered.
     """
 
     code: str
@@ -31,6 +32,7 @@ class RuleRefusal(NamedTuple):
     details: Mapping[str, Json] = {}
     is_conflict: bool = False
     changed: tuple[Ref, ...] = ()
+    is_over_budget: bool = False
 
 
 def refuse(
@@ -49,6 +51,18 @@ def refuse(
     """
     return RuleRefusal(
         code, message, at, tuple(suggestions), retry_after, details, changed=tuple(changed)
+    )
+
+
+def budget_exceeded(
+    message: str, *, at: str = "", retry_after: float | None = None, **details: Json
+) -> RuleRefusal:
+    """Return the refusal for an account that has too little left, for a rule to return.
+
+    It passes with time, so it is no record, and the same req_id may be sent again.
+    """
+    return RuleRefusal(
+        "budget_exceeded", message, at, (), retry_after, details, is_over_budget=True
     )
 
 
