@@ -33,6 +33,8 @@ class ModelConfig:
         max_request_seconds: Limit of one request to the model in real seconds; None is half of
             `max_seconds`, so that there is time for a second one.
         max_output_tokens: Limit of the tokens of one answer; None is the adapter's, 4 096.
+        budget: Name of the account on which the calls of all conversations draw (domain
+            `accounts`); None draws on none.
 
     Raises:
         ValueError: A value is none of these.
@@ -47,6 +49,7 @@ class ModelConfig:
     max_seconds: float = 120.0
     max_request_seconds: float | None = None
     max_output_tokens: int | None = None
+    budget: str | None = None
 
     def __post_init__(self) -> None:
         _check_url(self.base_url)

@@ -161,7 +161,7 @@ class Run:
         self.check()
 
     def check(self) -> None:
-        """Compare every balance, as it is now, with the oracle; the reservations are what is held."""
+        """Compare every balance with the oracle, and what is held with the reservations."""
         now_ns = round(self.now * SECOND_NS)
         oracle = Oracle()
         for data in self.log:

@@ -5,7 +5,7 @@ process died before the answer came is not repeated either; its turn ends, and t
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
@@ -29,7 +29,7 @@ from placet.schemas.codec import Json, to_json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent
 from placet.schemas.json_value import TooLarge, to_json_value
-from placet.schemas.refusal import STAGE_OF, Stage
+from placet.schemas.refusal import STAGE_OF, RefusalCode, Stage
 
 _Key: TypeAlias = tuple[str, int, int]
 
@@ -96,7 +96,12 @@ class ModelCalls:
                 self._is_registered = True
 
     async def ask(
-        self, world: WorldPort, ask: Intent, adapter: Adapter, context: PlannerInput
+        self,
+        world: WorldPort,
+        ask: Intent,
+        adapter: Adapter,
+        context: PlannerInput,
+        with_intents: Sequence[Intent] = (),
     ) -> PlannerOutput:
         """Call an adapter, and return its answer once the answer is durable in the log.
 
@@ -107,20 +112,22 @@ class ModelCalls:
             ask: The intent `session.ask` of this call.
             adapter: The adapter to call.
             context: The planner input.
+            with_intents: Further intents of the recorder; without them the call is not made.
 
         Raises:
             PlannerUnavailable: The adapter could not answer, or not in time.
-            BudgetExceeded: The world's quota of calls is used up.
+            BudgetExceeded: The world's quota of calls, or an account, is used up.
         """
         payload = ask["payload"]
         key = (payload["session"], payload["turn"], payload["attempt"])
         asking = anyio.CancelScope()
         self._waiting[key] = (adapter, context, asking)
         try:
-            verdict = await world.submit([ask])
+            verdict = await world.submit([*with_intents, ask])
             if not verdict.admitted:
                 refusal = verdict.refusals[0]
                 is_spent = STAGE_OF.get(refusal.code) is Stage.QUOTA
+                is_spent = is_spent or refusal.code == RefusalCode.BUDGET_EXCEEDED
                 raise (BudgetExceeded if is_spent else PlannerUnavailable)(refusal.message)
             outcomes = await world.gateway.outcomes(
                 verdict, seconds_max=context.seconds_left + _SETTLE_SECONDS
@@ -155,7 +162,7 @@ class ModelCalls:
 
 
 class BudgetExceeded(Exception):  # noqa: N818  # the name states the fault
-    """The error of a model call when the world's quota of model calls is used up."""
+    """The error of a model call for which the world's quota or an account has too little."""
 
 
 async def _given_up(effect: Effect) -> Settlement:

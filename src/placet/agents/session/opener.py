@@ -6,6 +6,7 @@ from typing import Final
 from placet.agents.loop.model_calls import ModelCalls
 from placet.agents.loop.recorder import SessionError, row_of
 from placet.agents.ports import Handle, WorldPort
+from placet.domains.accounts import KINDS as ACCOUNT_KINDS
 from placet.domains.session import (
     KINDS,
     RECORDER,
@@ -40,8 +41,15 @@ async def agent_handle(
     known = world.gateway.registry.kinds
     if permissions is None and await world.gateway.is_registered(agent_id):
         return await world.register_agent(agent_id)
-    kinds = known if permissions is None else permissions
+    # A budget limits its agent only as long as the agent does not resolve reservations itself.
+    kinds = known.keys() - ACCOUNT_KINDS if permissions is None else permissions
     return await world.register_agent(agent_id, permissions=set(kinds) - KINDS)
+
+
+async def recorder_handle(world: WorldPort) -> Handle:
+    """Register the session recorder; in a world with accounts it draws on them too."""
+    kinds = KINDS | (ACCOUNT_KINDS & world.gateway.registry.kinds.keys())
+    return await world.register_agent(RECORDER, permissions=kinds)
 
 
 def require_sessions(world: WorldPort) -> None:

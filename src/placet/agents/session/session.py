@@ -31,6 +31,7 @@ from placet.agents.loop.model_calls import ModelCalls, digest_of, request_digest
 from placet.agents.loop.plan_executor import PlanExecutor, Resolution
 from placet.agents.loop.planning_loop import PlanningLoop, end_of, end_of_stop
 from placet.agents.loop.recorder import GONE, GONE_SECONDS, SessionRecorder, SystemIntentFactory
+from placet.agents.loop.shared_budget import SharedBudget, require_account
 from placet.agents.ports import Handle, WorldPort
 from placet.agents.proposal.adapter import Adapter, Media, PlannerInput, PlannerOutput
 from placet.agents.proposal.catalogue import Catalogue
@@ -45,7 +46,7 @@ from placet.agents.proposal.view_json import cut, plain_view
 from placet.agents.session.active_turn import ActiveTurn
 from placet.agents.session.context_builder import ContextBuilder
 from placet.agents.session.message_route import MessageCommand, parse_command
-from placet.domains.session import KINDS, RECORDER
+from placet.domains.session import KINDS
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
 
@@ -81,6 +82,7 @@ class Session:
         adapter: object,
         limits: AgentLimits,
         policy: ApprovalPolicy | None,
+        budget: str | None = None,
     ) -> None:
         self.name = name
         self.world = world
@@ -91,6 +93,7 @@ class Session:
         self._adapter = None if adapter is None else as_adapter(adapter)
         own = SystemIntentFactory(world, system_intents)
         self._recorder = SessionRecorder(world, own, name, agent)
+        self._budget = None if budget is None else SharedBudget(budget, agent.agent_id, world, own)
         self._plan_executor = PlanExecutor(world, name, agent, own, limits, policy)
         self._context_builder = ContextBuilder(agent, limits)
         # Held from the record of a turn's beginning to that of its end: turns never overlap.
@@ -126,6 +129,7 @@ class Session:
         permissions: Iterable[str] | None = None,
         limits: AgentLimits | None = None,
         policy: ApprovalPolicy | None = None,
+        budget: str | None = None,
     ) -> "SessionOpener":
         """Open a session: `async with Session.open(...) as session`, or await it and `close` it.
 
@@ -143,10 +147,12 @@ class Session:
             permissions: Kinds that the agent may use; None is all.
             limits: Limits of the agent: requests, tokens, cost, time.
             policy: A rule about whole plans; it can only be stricter than the mode.
+            budget: Name of the account on which model calls draw, shared with all that draw on it
+                (domain `accounts`); None draws on none.
 
         Raises:
-            ValueError: The mode is unknown, the name is invalid, or the world has no domain
-                `session`.
+            ValueError: The mode is unknown, the name is invalid, the world has no domain
+                `session`, or it has no account of the name `budget`.
             SessionError: `session.agent_other`: the session belongs to another agent. Or it is new,
                 and the rule for names refuses its name.
             TypeError: The adapter is no adapter.
@@ -162,9 +168,11 @@ class Session:
             else:
                 opened = world
             opener.require_sessions(opened)
+            if budget is not None:
+                await require_account(opened, budget)
             agent_id = await opener.agent_of(opened, session, agent)
             proposer = await opener.agent_handle(opened, agent_id, permissions)
-            recorder = await opened.register_agent(RECORDER, permissions=KINDS)
+            recorder = await opener.recorder_handle(opened)
             return cls(
                 session,
                 opened,
@@ -175,6 +183,7 @@ class Session:
                 adapter=adapter,
                 limits=limits or AgentLimits(),
                 policy=policy,
+                budget=budget,
             )
 
         return SessionOpener(open_in)
@@ -433,6 +442,8 @@ class Session:
             name, digest = type(adapter).__name__, digest_of(context)
             request = request_digest(adapter, context)
             intent = self._recorder.ask(turn.number, number, name, digest, request)
+            if self._budget is not None:
+                return await self._budget.ask(self._calls, intent, adapter, context)
             return await self._calls.ask(self.world, intent, adapter, context)
 
         planning_loop = self._planning_loop = PlanningLoop(

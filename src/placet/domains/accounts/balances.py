@@ -5,9 +5,9 @@
 `held` is reserved and not settled. `overdrawn` is the debt of work that cost more than was reserved
 for it: nothing is reserved while there is a debt. A refill and a gift pay the debt first.
 
-A refill is a function of the balance and the time: `Balance.at(now)` adds the periods since the balance was
-last written, and no record is made of it. `at(a).at(b)` equals `at(b)` for a <= b, so the sum does
-not depend on the times of reads.
+A refill is a function of the balance and the time: `Balance.at(now)` adds the periods since it was
+last written, and no record is made of them. `at(a).at(b)` equals `at(b)` for a <= b, so the sum
+does not depend on the times of reads.
 """
 
 from collections.abc import Mapping

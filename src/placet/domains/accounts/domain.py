@@ -146,8 +146,8 @@ class Accounts(Domain):
             ):
                 yield refuse(
                     "unbalanced",
-                    f"balance {ref.entity} must have left + held + spent = given + overdrawn, and no "
-                    "negative amount; correct its amounts together",
+                    f"balance {ref.entity} must have left + held + spent = given + overdrawn, "
+                    "and no negative amount; correct its amounts together",
                 )
 
     def _open(self, draft: Draft, intent: Intent) -> RuleRefusal | None:

@@ -10,7 +10,7 @@ from placet.schemas.identity import Ref
 
 
 def balance_of(state: State, account: str, unit: str, now_ns: int) -> Balance | None:
-    """Return the balance of a unit of an account at a time; None if the account has no such unit."""
+    """Return the balance of a unit of an account at a time; None if it does not count it."""
     fields = state.entity(BALANCES, balance_id(account, unit))
     return None if fields is None else Balance.of(fields).at(now_ns)
 

@@ -135,7 +135,9 @@ def _opening(
         seconds_max = max(config.limits.effect_seconds_max, _PERSON_SECONDS_MAX)
         config = replace(config, limits=replace(config.limits, effect_seconds_max=seconds_max))
     limits = agent_limits(model)
-    return opened_session(domains, config, adapter=adapter, limits=limits, **options)
+    return opened_session(
+        domains, config, adapter=adapter, limits=limits, budget=model.budget, **options
+    )
 
 
 def _flags(

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.agents.loop.recorder import SessionError, row_of
+from placet.agents.loop.shared_budget import AccountNotFound
 from placet.agents.proposal.codes import facts_of
 from placet.agents.proposal.turn_result import Turn
 from placet.agents.session.opener import agent_of
@@ -137,8 +138,9 @@ async def open_session(world: str, request: Request) -> Json:
             mode=body.mode,
             adapter=adapter,
             limits=limits,
+            budget=model.budget,
         )
-    except AgentError as error:
+    except (AgentError, AccountNotFound) as error:
         raise Problem("request_invalid", str(error)) from error
     except SessionError as error:  # another was faster
         raise Problem("conflict", str(error), refusal=error.code) from error

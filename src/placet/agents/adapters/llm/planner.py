@@ -36,7 +36,13 @@ from placet.agents.adapters.llm.prices import (
     pricing_of,
 )
 from placet.agents.adapters.llm.requests import Requests
-from placet.agents.adapters.llm.reserve import reserve, tokens_of_answer, tokens_of_request
+from placet.agents.adapters.llm.reserve import (
+    REQUESTS_MAX,
+    reserve,
+    tokens_of_answer,
+    tokens_of_request,
+    worst_case,
+)
 from placet.agents.adapters.llm.responses import account_of, call_of, kept
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerUnavailable, Usage
 from placet.agents.proposal.codes import Code
@@ -138,6 +144,19 @@ class Llm:
     def is_private(self) -> bool:
         """Whether the model's server is at an address of a private network."""
         return is_private(address_of(self._model))
+
+    def worst_case(self, context: PlannerInput) -> Usage:
+        """Return the most that an answer to a planner input may use, for a shared budget.
+
+        Searches of kinds have further requests, so they may use the rest of the turn.
+        """
+        if len(context.catalogue) > context.tools_max:
+            requests = REQUESTS_MAX * (finding.ROUNDS_MAX + 1)
+            return Usage(requests, context.tokens_left, 0, context.usd_left)
+        request = tokens_of_request(
+            conversation(context, is_searching=False), _parameters(context, False)
+        )
+        return worst_case(self._model, self._pricing, self._settings, context, request)
 
     async def __aenter__(self) -> Self:
         """Keep connections open between one message and the next."""

@@ -21,10 +21,13 @@ from placet.agents.adapters.llm.responses import account_of
 from placet.agents.proposal.adapter import PlannerInput, PlannerOverBudget, Usage
 from placet.agents.proposal.budget_messages import cost_message, tokens_message
 from placet.agents.proposal.codes import Code
-from placet.agents.proposal.context_text import tokens_of
+from placet.agents.proposal.context_text import BYTES_PER_TOKEN, tokens_of
 
 ANSWER_TOKENS_MIN: Final = 256
 """A shorter answer is cut off before it is of use, so its request is not sent."""
+
+REQUESTS_MAX: Final = 2
+"""Requests for one answer: one is repeated where that may help."""
 
 _MEDIUM_TOKENS: Final = 1_600
 """Of a picture, whose bytes are no measure: providers count 258 to 1 600."""
@@ -64,6 +67,31 @@ def reserve(
             message = cost_message(cost, request_tokens, answer_tokens, usd_left)
             raise PlannerOverBudget(message, Code.COST_EXHAUSTED)
     return limit
+
+
+def worst_case(
+    model: Model,
+    pricing: Pricing,
+    settings: ModelSettings,
+    context: PlannerInput,
+    request_tokens: int,
+) -> Usage:
+    """Return the most that a request and its one repetition may use.
+
+    No text has more tokens than bytes, so each byte counts as a token.
+
+    Args:
+        model: The model.
+        pricing: Its price.
+        settings: Settings of every request.
+        context: The planner input, with the rest of the turn's budget.
+        request_tokens: Estimated tokens of the request.
+    """
+    read = request_tokens * BYTES_PER_TOKEN
+    limit = answer_tokens_max(settings, max(1, context.tokens_left - request_tokens))
+    written = THINKING_TOKENS_MAX if limit is None else limit
+    cost = cost_of(bare_answer(model, read, written), pricing.prices)
+    return Usage(REQUESTS_MAX, read, written, cost)
 
 
 def tokens_of_request(messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> int:
