@@ -12,7 +12,8 @@ from placet.agents import AgentLimits, Llm, PlannerInput, PlannerOutput, Prices,
 from placet.agents.loop.shared_budget import AccountNotFound
 from placet.agents.proposal.adapter import PlannerTimedOut, PlannerUnavailable, Usage
 from placet.agents.proposal.catalogue import Catalogue
-from placet.domains.accounts import BALANCES, RESERVATIONS, Accounts
+from placet.domains.accounts import BALANCES, Accounts
+from placet.domains.accounts.payloads import RESERVATIONS
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.testing.faults import OpenAI, ScriptedModelServer

@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
-from placet.domains.accounts import ACCOUNTS, BALANCES, RESERVATIONS, Accounts, balance_of
-from placet.kernel import Domain, Kernel, Kind
-from placet.kernel.plugin.domain import budget_exceeded
+from placet.agents.proposal.catalogue import Catalogue
+from placet.agents.proposal.context_text import build
+from placet.domains.accounts import ACCOUNTS, BALANCES, Accounts, balance_of
+from placet.domains.accounts.payloads import RESERVATIONS
+from placet.kernel import Domain, Field, Kernel, Kind, Table
+from placet.kernel.plugin.domain import budget_exceeded, refuse
 from placet.schemas.errors import DomainError, ValidationError
 from placet.schemas.identity import Ref
 from tests.domains.world_driver import WorldDriver
@@ -253,3 +256,66 @@ def test_a_budget_that_is_dropped_is_found_when_the_world_is_opened():
 
     with pytest.raises(DomainError, match="drops the refusal"):
         Kernel(Faulty())
+
+
+class Toll(Domain):
+    """Kinds with a cost: one writes, one reads alone, one is refused."""
+
+    name, version = "toll", "1"
+    kinds = (
+        Kind("Pass", dict[str, int], lambda draft, intent: None, cost=0.25),
+        Kind("Look", dict[str, int], lambda draft, intent: draft.answer(1), cost=0.1, risk="read"),
+        Kind("Stop", dict[str, int], lambda draft, intent: refuse("no", "no"), cost=1.0),
+    )
+
+
+def tolled(**accounts: Any) -> Kernel:
+    kernel = Kernel([Toll(), Accounts(accounts=accounts)])
+    for name in ("ann", "bob"):
+        kernel.register_agent(name)
+    return kernel
+
+
+def test_the_cost_of_a_kind_is_charged_to_the_account_of_its_agent_and_those_above():
+    group = {"give": {"micro_cost": 10**6}, "agents": []}
+    kernel = tolled(team=group, ann={"give": {"micro_cost": 400_000}, "parent": "team"})
+
+    def spent() -> list[int]:
+        balances = kernel.state[BALANCES]
+        return [balances[f"{name}/micro_cost"]["spent"] for name in ("ann", "team")]
+
+    assert kernel.decide([kernel.intent("Pass", agent="ann")]).admitted
+    assert kernel.decide([kernel.intent("Look", agent="ann")]).admitted
+    assert spent() == [350_000, 350_000]
+    assert not kernel.decide([kernel.intent("Stop", agent="bob")]).admitted
+    refusal = kernel.decide([kernel.intent("Pass", agent="ann")]).refusals[0]
+    assert (refusal.code, refusal.at) == ("budget_exceeded", "/intents/0")
+    assert "'ann' has 50000 micro_cost left, 250000 are needed" in refusal.message
+    assert kernel.decide([kernel.intent("Pass", agent="bob")]).admitted, "bob has no account"
+    assert spent() == [350_000, 350_000]
+
+
+def test_an_account_that_counts_no_cost_is_not_charged():
+    kernel = tolled(ann={"give": {"tokens": 1}})
+    assert kernel.decide([kernel.intent("Pass", agent="ann")]).admitted
+    assert kernel.state[BALANCES]["ann/tokens"]["left"] == 1
+
+
+def test_costs_are_shown_where_a_domain_charges_them_alone():
+    assert tolled().registry.charges_costs
+    assert not Kernel(Toll()).registry.charges_costs
+    assert '"cost":0.25' in build(domain=Catalogue([Toll(), Accounts()]))
+    assert "cost" not in build(domain=Catalogue(Toll()))
+
+
+def test_a_cost_of_a_rule_of_rows_is_refused_when_the_world_is_opened():
+    class Rows(Domain):
+        name, version = "rows", "1"
+        tables = (Table("rows.agents", {"x": Field("f8")}),)
+        kinds = (
+            Kind("Go", {"x": Field("f8")}, rows=lambda b: None, table="rows.agents", cost=1.0),
+        )
+
+    Kernel(Rows())
+    with pytest.raises(DomainError, match="'Go' has a rule of rows and a cost, which domain 'acc"):
+        Kernel([Rows(), Accounts()])

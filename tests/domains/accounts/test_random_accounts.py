@@ -11,15 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placet.domains.accounts import (
-    ACCOUNTS,
-    BALANCES,
-    RESERVATIONS,
-    Accounts,
-    Balance,
-    Refill,
-    balance_of,
-)
+from placet.domains.accounts import ACCOUNTS, BALANCES, Accounts, balance_of
+from placet.domains.accounts.balances import Balance, Refill
+from placet.domains.accounts.payloads import RESERVATIONS
 from placet.kernel import Kernel
 from placet.kernel.log import snapshot
 from placet.kernel.log.replay import folded

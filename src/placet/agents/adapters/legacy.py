@@ -57,7 +57,7 @@ def registry_of(context: PlannerInput) -> dict[str, Any]:
                 "summary": kind.summary,
                 "schema": schemas[kind.name],
                 "risk": kind.risk,
-                "cost": kind.cost,
+                **({"cost": kind.cost} if context.catalogue.registry.charges_costs else {}),
             }
             for kind in context.catalogue
         },

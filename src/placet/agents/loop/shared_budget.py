@@ -58,7 +58,7 @@ class SharedBudget:
     async def ask(
         self, calls: ModelCalls, ask: Intent, adapter: Adapter, context: PlannerInput
     ) -> PlannerOutput:
-        """Reserve the worst case of a call, call the adapter, and settle what it used.
+        """Reserve the worst case of a call, call the adapter, and settle the use of the answer.
 
         Raises:
             PlannerUnavailable: The adapter could not answer, or not in time.

@@ -144,7 +144,7 @@ def _kinds(catalogue: Catalogue, with_payloads: bool) -> list[str]:
                 "kind": kind.name,
                 "summary": kind.summary,
                 "risk": kind.risk,
-                "cost": kind.cost,
+                **({"cost": kind.cost} if catalogue.registry.charges_costs else {}),
                 **({"payload": schemas[kind.name]} if with_payloads else {}),
             }
         )

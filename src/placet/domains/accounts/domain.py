@@ -117,6 +117,10 @@ class Accounts(Domain):
             if refused is not None:
                 raise ValueError(refused.message)
 
+    def on_cost(self, draft: Draft, intent: Intent, cost: float) -> RuleRefusal | None:
+        """Charge the cost of an intent to the account with its agent's name, if there is one."""
+        return rules.charge(draft, intent["agent_id"], cost)
+
     def on_remove(self, draft: Draft, agent_id: str) -> None:
         """Leave an agent's reservations and accounts to the managers.
 

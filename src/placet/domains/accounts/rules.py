@@ -1,12 +1,14 @@
 """The rules of the domain `accounts`, as functions of a draft."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Final
 
 from placet.domains.accounts.balances import Balance, Refill
 from placet.domains.accounts.payloads import (
     ACCOUNTS,
     BALANCES,
+    COST_UNIT,
     DEPTH_MAX,
     RESERVATIONS,
     balance_id,
@@ -27,6 +29,8 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.name_suggestions import nearest
 from placet.schemas.names import name_fault
 from placet.schemas.refusal import seconds_until
+
+_MILLION: Final = 1_000_000
 
 _ACCOUNTS_PER_UNIT: Final = 30
 """Accounts that are listed for one unit of work."""
@@ -128,6 +132,22 @@ def hold(
     return list(balances)
 
 
+def charge(draft: Draft, agent: str, cost: float) -> RuleRefusal | None:
+    """Charge the cost of an intent to the account of its agent's name, and those above it.
+
+    An agent without such an account, or whose account does not count `micro_cost`, is not charged.
+    """
+    amount = ceil(cost * _MILLION)
+    if not draft.exists(ACCOUNTS, agent):
+        return None
+    held = hold(draft, agent, agent, COST_UNIT, amount)
+    if isinstance(held, RuleRefusal):
+        return held._replace(at="") if held.is_over_budget else None
+    for level in held:
+        _write(draft, level, COST_UNIT, _balance(draft, level, COST_UNIT).settled(amount, amount))
+    return None
+
+
 def end(draft: Draft, intent: Intent, managers: Sequence[str]) -> RuleRefusal | None:
     """Settle or release a reservation at every level that holds it."""
     payload: Mapping[str, Json] = intent["payload"]
@@ -139,8 +159,7 @@ def end(draft: Draft, intent: Intent, managers: Sequence[str]) -> RuleRefusal | 
         return refuse("reservation_unknown", message, at="/id")
     account, unit, amount = fields["account"], fields["unit"], fields["amount"]
     for level in fields["levels"]:
-        balance = balance_of(draft.state, level, unit, draft.now_ns)
-        assert balance is not None, "balances are never deleted"
+        balance = _balance(draft, level, unit)
         used = payload.get("used")
         ended = balance.released(amount) if used is None else balance.settled(amount, used)
         _write(draft, level, unit, ended)
@@ -160,6 +179,13 @@ def account_unknown(draft: Draft, agent: str, account: str, at: str) -> RuleRefu
         at=at,
         suggestions=nearest(account, own, 3),
     )
+
+
+def _balance(draft: Draft, account: str, unit: str) -> Balance:
+    """Return the balance of a level that holds an amount of the unit."""
+    balance = balance_of(draft.state, account, unit, draft.now_ns)
+    assert balance is not None, "balances are never deleted"
+    return balance
 
 
 def _over_budget(

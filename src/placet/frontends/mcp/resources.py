@@ -101,7 +101,7 @@ class Resources:
                 "tool": wire_name(kind.name),
                 "summary": kind.summary,
                 "risk": kind.risk,
-                "cost": kind.cost,
+                **({"cost": kind.cost} if catalogue.registry.charges_costs else {}),
                 "schema": schemas[kind.name],
             }
             for kind in catalogue

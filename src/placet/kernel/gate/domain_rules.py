@@ -14,7 +14,6 @@ from placet.kernel.gate.intent_refusals import refuse_batch, refuse_intent
 from placet.kernel.plugin.boundary import place_of, plugin_boundary
 from placet.kernel.plugin.domain import RuleRefusal, conflict_message
 from placet.kernel.state.draft_errors import AgentRefused, ToolUnregistered, WorkExceeded
-from placet.kernel.state.transaction import Mark
 from placet.kernel.state.tree import WorldState
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import INTERRUPTS, advice_on, describe_error
@@ -126,7 +125,7 @@ class DomainRules:
             None if all pass, else the refusals; the caller then undoes the draft.
         """
         draft, registry, intents = context.transaction, context.registry, batch.intents
-        rules, read_only, validator = registry.rules, registry.read_only_kinds, self._validator
+        rules, validator = registry.rules, self._validator
         seq = context.ledger.seq + later
         refusals: list[Refusal] | None = None
         positions = batch.order or (_FIRST_ONLY if len(intents) == 1 else range(len(intents)))
@@ -139,8 +138,6 @@ class DomainRules:
                 if returned is None:
                     returned = rules[intent["kind"]](draft, intent)
                 if returned is None:
-                    if read_only and intent["kind"] in read_only:
-                        _require_unchanged(mark, draft.begin(position, seq, intent["agent_id"]))
                     continue
                 refusal = _refusal(
                     batch if refusals else _reparsed(batch), position, returned, context
@@ -340,16 +337,6 @@ def _reparsed(batch: CheckedBatch) -> CheckedBatch:
     """Restore the intents, into which a rule may have written, before a refusal refers to one."""
     batch.reparse()
     return batch
-
-
-def _require_unchanged(before: Mark, after: Mark) -> None:
-    """Check that a read-only kind changed nothing; it may return output and emit effects.
-
-    Raises:
-        TypeError: The intent changed the state or an agent, or claimed something.
-    """
-    if before[:4] != after[:4]:  # the fifth counts effects
-        raise TypeError("the rule of a read-only kind must change nothing")
 
 
 class RefusalRaised(PortableError):  # noqa: N818  # a validator's way to refuse with a code

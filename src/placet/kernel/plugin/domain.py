@@ -113,7 +113,8 @@ class Kind:
         risk_of: Raises the risk of some payloads, never lowers it. Called with the payload as
             the rule receives it, and the state as users read it (`collection -> entity ->
             field`).
-        cost: Cost of one intent, in units that the domain explains; shown to planners.
+        cost: Cost of one intent, in units that the domain explains. Where a domain of the world
+            charges costs (`on_cost`, as `accounts` does), it is shown to planners, and charged.
         work: Work of the rule that the payload tells, charged before the rule runs; work that
             depends on the state is charged by the rule (`Draft.charge`). A rule that loops over
             more than a few dozen items declares one of the two.
@@ -439,6 +440,13 @@ class Domain(Protocol):
     def on_settle(self, draft: "Draft", effect: Effect, settlement: Settlement) -> None:
         """Update the state from the outcome of an effect; called for every effect of the world."""
         return None  # noqa: RET501  # likewise
+
+    def on_cost(self, draft: "Draft", intent: Intent, cost: float) -> RuleRefusal | None:
+        """Charge the cost of an intent's kind, of any domain, to its agent, before its rule.
+
+        Called for kinds with a cost. Return None, or `budget_exceeded(...)` to refuse the intent.
+        """
+        return None
 
     def on_patch(self, draft: "Draft", changed: Sequence[Ref]) -> RuleRefusal | None:
         """Check or complete an operator's patch, which no rule of a kind has checked.

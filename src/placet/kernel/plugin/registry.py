@@ -17,6 +17,7 @@ from placet.kernel.plugin.domain import (
     require_attributes,
 )
 from placet.kernel.plugin.dropped_refusals import require_returned
+from placet.kernel.plugin.kind_charges import charged, paid, unchanging
 from placet.kernel.plugin.tables import require_table, spec_of_table, tables_of
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
@@ -42,7 +43,7 @@ _VALUES: Final = frozenset({"default", "const", "enum", "mapping"})
 
 _HOOKS: Final = (
     *("idle_names", "settings", "on_open", "on_register", "on_remove", "on_populate", "on_tick"),
-    *("on_batch", "on_settle"),
+    *("on_batch", "on_settle", "on_cost"),
     *("on_patch", "invariants", "may_see", "hidden_fields", "shares_intents", "should_deliver"),
 )
 """Methods of a domain that the kernel calls; their arguments are those of `Domain`."""
@@ -116,7 +117,8 @@ class Registry:
             kind.name for kind in self if kind.read_only or kind.risk == "read"
         )
         self._foreign = {domain.name: self._foreign_to(domain) for domain in self.domains}
-        self.rules = {kind.name: self._guarded(_rule_of(kind), kind.name) for kind in self}
+        self._with_costs = tuple(d for d in self.domains if overrides(d, "on_cost"))
+        self.rules = {kind.name: self._whole_rule(kind) for kind in self}
         self.versions = {kind.name: kind.version for kind in self}
         settings = ((domain.name, _settings_of(domain)) for domain in self.domains)
         self.settings = {name: values for name, values in settings if values is not None}
@@ -230,6 +232,20 @@ class Registry:
                 hint = f"did you mean {near[0]!r}?"
                 raise DomainError(f"`writes` of domain {domain.name!r} names {name!r}; {hint}")
         return frozenset(names) - {domain.name, *allowed}
+
+    @property
+    def charges_costs(self) -> bool:
+        """Whether a domain of the world charges the costs of kinds; else they mean nothing."""
+        return bool(self._with_costs)
+
+    def _whole_rule(self, kind: Kind) -> Rule:
+        """Return the rule of a kind with its charges of work and cost, and its checks."""
+        rule = self._guarded(charged(kind), kind.name)
+        if kind.name in self.read_only_kinds:
+            rule = unchanging(rule)
+        if not (kind.cost and self._with_costs):
+            return rule
+        return paid(rule, kind, self._with_costs, self.require_own_writes)
 
     def _guarded(self, rule: Rule, kind: str) -> Rule:
         """Return a rule that checks its writes; the rule itself in a world of one domain."""
@@ -485,19 +501,6 @@ def _without_texts(schema: Json) -> Json:
         elif keyword not in _TEXTS:
             kept[keyword] = _without_texts(value)
     return kept
-
-
-def _rule_of(kind: Kind) -> Rule:
-    """Return the rule of a kind, which charges the kind's declared work first."""
-    rule, work = kind.rule, kind.work
-    if work == 0:
-        return rule
-
-    def charged_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
-        draft.charge(work(intent["payload"]) if callable(work) else work)
-        return rule(draft, intent)
-
-    return charged_rule
 
 
 def _settings_of(domain: Domain) -> dict[str, Json] | None:
