@@ -177,7 +177,8 @@ class Handle:
 _REGISTRIES: dict[type, Registry] = {}
 
 
-def _cached_registry(domains: Sequence[Domain]) -> Registry:
+def _cached_registry(domains: Sequence[Domain], *, has_leases: bool = False) -> Registry:
+    assert not has_leases, "a world with leases has further kinds"
     (domain,) = domains
     if type(domain) not in _REGISTRIES:
         _REGISTRIES[type(domain)] = Registry(domains)
