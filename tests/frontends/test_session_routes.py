@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from placet.domains.accounts import Accounts
 from placet.domains.session import Sessions
 from placet.frontends.sessions import routes as http_sessions
 from placet.server import create_app
@@ -359,6 +360,22 @@ async def test_a_session_asks_the_configured_model_unless_its_body_names_another
         limits = opened.session.limits
         described = (answer.json()["proposer"], limits.cost_usd_max, limits.tokens_max)
         assert described == expected
+
+
+async def test_configured_sessions_draw_on_one_budget_which_must_exist():
+    accounts = Accounts(accounts={"team": {"give": {"tokens": 700}}})
+    for budget, status in (("team", 201), ("taem", 422)):
+        model = ModelConfig(budget=budget, max_tokens=900)
+        domains = [Till(), Sessions(), accounts]
+        async with serving(domains, serve=ServeConfig(model=model)) as served:
+            answer = await served.post("sessions", {"proposer": "scripted"})
+            assert answer.status_code == status, answer.text
+            if status == 422:
+                assert "did you mean 'team'?" in answer.json()["detail"]
+                continue
+            said = await served.post(f"{MAIN}/messages", {"message": "hello"})
+            assert said.status_code == 429
+            assert "700 tokens left, 900 are needed" in said.json()["message"]
 
 
 async def test_a_wrong_method_is_answered_with_the_methods_of_a_session():

@@ -169,6 +169,7 @@ def test_address_key_and_price_are_those_of_one_model(tmp_path):
         max_tokens = 900
         max_seconds = 900
         max_output_tokens = 512
+        budget = "team"
         """,
     )
     model = load_settings(path, environ={}).serve.model
@@ -181,6 +182,7 @@ def test_address_key_and_price_are_those_of_one_model(tmp_path):
         max_tokens=900,
         max_seconds=900,
         max_output_tokens=512,
+        budget="team",
     )
     assert model.request_seconds == 450, "there is time for a second request"
     same = {"PLACET_MODEL_NAME": "openai-chat:qwen3:4b", "PLACET_MODEL_MAX_USD": "0.5"}

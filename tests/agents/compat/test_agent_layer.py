@@ -67,7 +67,7 @@ async def test_any_subclass_is_an_adapter_and_gets_all_four_parts_of_the_context
     assert first["message"] == "set it"
     assert first["state"] == {"till.box": {"box": {"sum": 0}}}
     assert set(first["registry"]) == {"actions", "components"}
-    assert set(first["registry"]["actions"]["till.put"]) == {"summary", "schema", "risk", "cost"}
+    assert set(first["registry"]["actions"]["till.put"]) == {"summary", "schema", "risk"}
     assert first["registry"]["components"] == {"till.box": ["sum"]}
     assert [line["text"] for line in second["history"]] == ["set it", "Done."]
 

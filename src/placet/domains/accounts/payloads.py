@@ -73,7 +73,7 @@ class OpenPayload(TypedDict):
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
     account: Name
-    give: Annotated[dict[Unit, Amount], Field(min_length=1, max_length=_UNITS_MAX)]
+    give: Annotated[dict[Unit, Amount], Field(max_length=_UNITS_MAX)]
     parent: NotRequired[Name]
     agents: NotRequired[Agents]
     readers: NotRequired[Agents]

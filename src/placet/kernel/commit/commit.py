@@ -39,8 +39,6 @@ from placet.schemas.verdict import NOT_KEPT, Verdict
 
 RecordSink: TypeAlias = Callable[[bytes], None]
 
-"""Its refusal is not final, although the domain stage returns it."""
-
 RECORDING: Final = "recording of what the rules did"
 """Where a value of a rule was found to have no encoding."""
 
