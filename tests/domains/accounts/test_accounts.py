@@ -8,7 +8,7 @@ from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.context_text import build
 from placet.domains.accounts import ACCOUNTS, BALANCES, Accounts, balance_of
 from placet.domains.accounts.payloads import RESERVATIONS
-from placet.kernel import Domain, Field, Kernel, Kind, Table
+from placet.kernel import Domain, Kernel, Kind
 from placet.kernel.plugin.domain import budget_exceeded, refuse
 from placet.schemas.errors import DomainError, ValidationError
 from placet.schemas.identity import Ref
@@ -306,16 +306,3 @@ def test_costs_are_shown_where_a_domain_charges_them_alone():
     assert not Kernel(Toll()).registry.charges_costs
     assert '"cost":0.25' in build(domain=Catalogue([Toll(), Accounts()]))
     assert "cost" not in build(domain=Catalogue(Toll()))
-
-
-def test_a_cost_of_a_rule_of_rows_is_refused_when_the_world_is_opened():
-    class Rows(Domain):
-        name, version = "rows", "1"
-        tables = (Table("rows.agents", {"x": Field("f8")}),)
-        kinds = (
-            Kind("Go", {"x": Field("f8")}, rows=lambda b: None, table="rows.agents", cost=1.0),
-        )
-
-    Kernel(Rows())
-    with pytest.raises(DomainError, match="'Go' has a rule of rows and a cost, which domain 'acc"):
-        Kernel([Rows(), Accounts()])
