@@ -7,8 +7,10 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 
+from placet import Leases, Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, Llm
 from placet.domains.world import World
 from placet.server.config import ServeConfig
@@ -62,6 +64,9 @@ def test_every_kind_of_value_is_read_from_a_file_and_from_the_environment(tmp_pa
         staleness_threshold = 5
         default_permissions = ["Move"]
         quotas = { Move = { rate = 2, burst = 4 } }
+        [leases]
+        share = 0.25
+        seconds_max = 5
         [limits]
         batch_intents_max = 9
         [serve]
@@ -78,6 +83,7 @@ def test_every_kind_of_value_is_read_from_a_file_and_from_the_environment(tmp_pa
         "PLACET_STALENESS_THRESHOLD": "5",
         "PLACET_DEFAULT_PERMISSIONS": '["Move"]',
         "PLACET_QUOTAS": "{ Move = { rate = 2, burst = 4 } }",
+        "PLACET_LEASES": "{ share = 0.25, seconds_max = 5 }",
         "PLACET_LIMITS_BATCH_INTENTS_MAX": "9",
         "PLACET_SERVE_DRAIN_SECONDS": "2",
         "PLACET_SERVE_CORS_ORIGINS": '["https://a.example"]',
@@ -88,6 +94,7 @@ def test_every_kind_of_value_is_read_from_a_file_and_from_the_environment(tmp_pa
     assert from_file.world == from_environment.world
     assert from_file.serve == from_environment.serve
     assert from_file.world.default_permissions == frozenset({"Move"})
+    assert from_file.world.leases == Leases(share=0.25, seconds_max=5)
     assert from_file.world.limits.batch_intents_max == 9
     assert from_file.serve.limits.streams_max == 3
     (domain,) = from_file.make_domains()
@@ -129,6 +136,8 @@ def test_none_is_accepted_for_optional_settings(tmp_path):
         ("default_permissions = [['Move']]", r"default_permissions: .*got \[\['Move'\]\]"),
         ("default_permissions = [{ kind = 'Move' }]", "default_permissions: .*got"),
         ("default_permissions = ['Move', 3]", "default_permissions: .*got"),
+        ("[leases]\nshare = 2", "leases: share of leases must be a number from 0.01 to 1, got 2"),
+        ("leases = 3", "leases: .*got 3"),
         ("model = 'openai:x'", "no key 'model'; did you mean 'model.name'"),
         ("[model]\napi_key = 'sk-1'", "no key 'model.api_key'; did you mean 'model.api_key_env'"),
         ("[model]\napi_key_env = 'sk-1'", "must be the name of an environment variable"),
@@ -257,6 +266,7 @@ def test_printed_config_reads_back_to_the_same_settings(placet, tmp_path):
     given = [
         "--set", "seed=7", "--set", "store=sqlite:///a b.db", "--set", "settings={max_step=2.5}",
         "--set", "quotas={Move={rate=2,burst=4}}", "--set", 'default_permissions=["Move"]',
+        "--set", "leases={share=0.25}",
     ]  # fmt: skip
     printed = placet("config", *given)
     assert printed.code == 0
@@ -270,6 +280,28 @@ def test_printed_config_reads_back_to_the_same_settings(placet, tmp_path):
     assert first["sources"]["seed"] == "--set seed"
     assert list(first["settings"]) == ["domain", *[k for k in first["settings"] if k != "domain"]]
     assert set(first["settings"]) == set(KEYS)
+
+
+def test_a_store_keeps_its_leases_and_another_share_is_listed(tmp_path):
+    store = f"sqlite:///{tmp_path}/leased.db"
+
+    async def make() -> None:
+        config = OrchestratorConfig(store=store, leases=Leases(share=0.25))
+        async with Orchestrator(World(), config):
+            pass
+
+    anyio.run(make)
+    given = {"store": Given(store, "--store")}
+    kept = load_settings(arguments=given, environ={}, has_file=False)
+    assert kept.world.leases == Leases(share=0.25)
+    assert kept.sources["leases"] == store
+    other = {**given, "leases": Given({"share": 0.5}, "--set leases")}
+    changed = load_settings(arguments=other, environ={}, has_file=False)
+    assert changed.recorded is not None
+    (override,) = changed.recorded.overrides(changed.world, changed.make_domains())
+    assert override.key == "leases"
+    assert "0.25" in str(override)
+    assert "0.5" in str(override)
 
 
 def test_config_refuses_the_settings_that_serve_refuses(placet):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from inspect import signature
 
+from placet.kernel.ledger.leases import LEASE_KINDS
 from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.known_names import QUOTA_KEYS
 from placet.plugins.domains import DomainNotFound, find_domain, make_domain
@@ -65,6 +66,8 @@ def require_kinds_of(scenario: Scenario, domain: Domain) -> None:
         ScenarioError: A name is no kind of the domain.
     """
     kinds = [kind.name for kind in domain.kinds]
+    if scenario.leases is not None:
+        kinds += sorted(LEASE_KINDS)
     named = [(f"quotas.{name}", name, (*kinds, *QUOTA_KEYS)) for name in scenario.quotas]
     for cohort_name, cohort in scenario.agents.items():
         key = f"agents.{cohort_name}.permissions"

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from placet.actors.admission.column_batches import refusals_of
+from placet.kernel.ledger.leases import LEASE_KINDS
 from placet.scenarios.fairness import FairnessStats
 from placet.scenarios.scenario import Scenario
 from placet.schemas.codec import Json
@@ -16,6 +17,13 @@ from placet.tables.collector import Collector
 
 if TYPE_CHECKING:
     from placet.kernel.columns.verdict import ColumnVerdict
+
+
+class CohortActs(NamedTuple):
+    """The intents of a cohort, without requests and releases of leases."""
+
+    submitted: int
+    admitted: int
 
 
 @dataclass(slots=True, repr=False)
@@ -37,6 +45,8 @@ class RunReport:
         is_stopped: The run was stopped before its last tick.
         rule_errors: Number of exceptions of rules and hooks that were contained, with
             `on_rule_error = "refuse"`; each is logged.
+        acts: By cohort, in a run whose time does not wait for the agents: there a slow agent may
+            lose to fast ones. Empty in a stepped run.
     """
 
     scenario: Scenario
@@ -58,6 +68,7 @@ class RunReport:
     time: dict[str, Json] = field(default_factory=dict)
     is_stopped: bool = False
     rule_errors: int = 0
+    acts: dict[str, CohortActs] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         codes = ", ".join(f"{key} {count}" for key, count in self.refusals.most_common())
@@ -137,6 +148,14 @@ class RunReport:
             self.examples.setdefault(key, refusal.message)
         self.fairness.count(batch, verdict)
 
+    def count_acts(self, cohort: str, batch: Sequence[Intent], verdict: Verdict) -> None:
+        """Add a batch and its verdict to the acts of its cohort."""
+        count = sum(intent["kind"] not in LEASE_KINDS for intent in batch)
+        if count:
+            acts = self.acts.get(cohort, CohortActs(0, 0))
+            admitted = acts.admitted + count * verdict.admitted
+            self.acts[cohort] = CohortActs(acts.submitted + count, admitted)
+
     def as_dict(self) -> dict[str, Json]:
         """Return the report as the command line prints it with `--json`."""
         return {
@@ -155,6 +174,7 @@ class RunReport:
             **(
                 {"rule_errors": self.rule_errors} if self.scenario.on_rule_error == "refuse" else {}
             ),
+            **({"acts": {n: a._asdict() for n, a in self.acts.items()}} if self.acts else {}),
             "fairness": self.fairness.as_dict(self.agents),
             "batches": self.batches,
             "seq": self.seq,

@@ -259,7 +259,9 @@ class ScenarioRunner:
             except PermissionDeniedError:  # removed since the line before
                 return
             if batch := agent.propose(view, number):
-                report.count(batch, await handle.submit(batch))
+                verdict = await handle.submit(batch)
+                report.count(batch, verdict)
+                report.count_acts(agent.cohort, batch, verdict)
             self._acts += 1
             if self._acts >= len(population.agents):  # one tick's worth of acts
                 self._end_tick()

@@ -33,6 +33,7 @@ from placet.scenarios.values import (
     Area,
     Collect,
     ColumnPopulation,
+    LeasesTable,
     Member,
     ObjectSort,
     QuotaTable,
@@ -75,6 +76,7 @@ class Scenario:
         clock: As in `OrchestratorConfig`. `stepped`: a tick begins when all verdicts of the last
             are known, and a seed has one outcome. Otherwise every agent acts once per tick, and
             time does not wait for it.
+        leases: As in `OrchestratorConfig`; needs `clock = "realtime"`.
         backpressure: As in `OrchestratorConfig`; with `dilation_wait_ms` and
             `dilation_factor_min` for `dilate`.
         on_rule_error: `raise`: an exception of a rule or a hook ends the run, and its tick leaves
@@ -98,6 +100,7 @@ class Scenario:
     quotas: Mapping[str, QuotaTable] = field(default_factory=dict)
     staleness_threshold: Annotated[int, Field(strict=True, ge=0)] | None = None
     clock: ClockName = "stepped"
+    leases: LeasesTable | None = None
     backpressure: Backpressure = "reject"
     dilation_wait_ms: int = WAIT_MS
     dilation_factor_min: float = FACTOR_MIN
@@ -334,11 +337,10 @@ def as_text(scenario: Scenario) -> str:
 
     It is text and not an object, because the order of agents and objects is part of a scenario.
     The default of `on_rule_error` is left out: a run without exceptions does not depend on it. So
-    are populations where there are none: the log stays that of an earlier release.
+    are populations and leases where there are none: the log stays that of an earlier release.
     """
     left_out = {"on_rule_error"} if scenario.on_rule_error == "raise" else set()
-    if not scenario.populations:
-        left_out.add("populations")
+    left_out |= {name for name in ("populations", "leases") if not getattr(scenario, name)}
     return _scenario().dump_json(scenario, exclude=left_out).decode()
 
 

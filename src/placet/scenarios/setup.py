@@ -206,6 +206,7 @@ def config_of(scenario: Scenario, store: str, world: str) -> OrchestratorConfig:
             dilation_wait_ms=scenario.dilation_wait_ms,
             dilation_factor_min=scenario.dilation_factor_min,
             staleness_threshold=scenario.staleness_threshold,
+            leases=scenario.leases,
             quotas=scenario.quotas,
             mailbox_batches_max=limits.mailbox_places(agents),
             mailbox_bytes_max=max(

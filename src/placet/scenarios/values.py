@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from placet.schemas.codec import Json
-from placet.schemas.config import Quota
+from placet.schemas.config import Leases, Quota
 from placet.schemas.errors import PlacetError
 from placet.schemas.json_value import to_json_value
 from placet.schemas.keywords import explain_keywords
@@ -21,6 +21,15 @@ from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_MEMBERS_MAX
 def _checked_quota(quota: dict[str, Json]) -> dict[str, Json]:
     Quota.of(quota)
     return quota
+
+
+def _made_leases(leases: object) -> object:
+    if not isinstance(leases, dict):
+        return leases
+    try:
+        return Leases(**leases)
+    except TypeError as error:  # an unknown key
+        raise ValueError(str(error)) from error
 
 
 def _checked_table(table: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -35,6 +44,7 @@ _Count = Annotated[int, Field(strict=True, ge=0, le=SCENARIO_AGENTS_MAX)]
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Corner = Annotated[tuple[_Number, ...], Field(min_length=2, max_length=3)]
 QuotaTable = Annotated[dict[str, Json], AfterValidator(_checked_quota)]
+LeasesTable = Annotated[Leases, BeforeValidator(_made_leases)]
 Area: TypeAlias = Annotated[tuple[_Corner, ...], Field(min_length=2, max_length=2)]
 """Two corners, lowest first; positions are drawn uniformly between them."""
 

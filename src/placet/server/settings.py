@@ -21,7 +21,7 @@ from placet.plugins.setting_types import SettingTypeError, typed_settings
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import LIMITS, RECORDED, SESSION, RecordedWorld, recorded_world
 from placet.schemas.codec import Json
-from placet.schemas.config import KernelConfig
+from placet.schemas.config import KernelConfig, Leases
 from placet.schemas.documents import DocumentError, DocumentTooLarge, parse_toml
 from placet.schemas.errors import DomainError, PlacetError
 from placet.schemas.limits import HttpLimits, Limits
@@ -398,7 +398,7 @@ def _make(
 def _typed(key: str, of: Any, given: Given) -> Any:  # noqa: ANN401  # of a type that is data
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  # 40 ms, if all is default
 
-    value = frozenset(given.value) if _is_kinds(key, given.value) else given.value
+    value = _in_python(key, given)
     try:
         TypeAdapter(of).validate_python(value, strict=True)
     except ValidationError as error:
@@ -410,10 +410,17 @@ def _typed(key: str, of: Any, given: Given) -> Any:  # noqa: ANN401  # of a type
     return value  # not converted: an int burst stays an int
 
 
-def _is_kinds(key: str, value: Json) -> bool:
-    """Return whether a value is a set in Python, which TOML writes as an array."""
-    is_texts = isinstance(value, list) and all(isinstance(one, str) for one in value)
-    return key == "default_permissions" and is_texts
+def _in_python(key: str, given: Given) -> object:
+    """Return a value as the configuration has it: TOML writes a set as an array."""
+    value: object = given.value
+    if key == "default_permissions" and isinstance(value, list):
+        return frozenset(value) if all(isinstance(one, str) for one in value) else value
+    if key == "leases" and isinstance(value, dict):
+        try:
+            return Leases(**value)
+        except (TypeError, ValueError) as error:
+            raise SettingsError(f"{given.source}: leases: {error}") from error
+    return value
 
 
 def _plain(given: Mapping[str, Given], key: str, of: type) -> Any:  # noqa: ANN401  # of `of`, or None

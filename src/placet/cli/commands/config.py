@@ -1,6 +1,7 @@
 """`placet config`: the effective configuration of a server, and the source of each value."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -9,6 +10,7 @@ import typer
 from placet.cli.terminal import Output, with_json
 from placet.cli.world_options import SetOption
 from placet.schemas.codec import Json, to_json
+from placet.schemas.config import Leases
 from placet.server.settings import Given, ServerSettings, load_settings, parse_assignment
 
 ConfigOption: TypeAlias = Annotated[
@@ -80,6 +82,8 @@ def _line(name: str, value: Json, source: str | None) -> str:
 def _plain(value: Json) -> Json:
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, Leases):
+        return asdict(value)
     if isinstance(value, frozenset):
         return sorted(value)
     return list(value) if isinstance(value, tuple) else value

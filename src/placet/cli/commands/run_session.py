@@ -239,6 +239,12 @@ def _figures(report: RunReport) -> list[tuple[str, str]]:
         ),
         ("throughput", f"{number(report.intents_per_second)} intents/s, the agents' time included"),
     ]
+    if len(report.acts) > 1:
+        acts = (
+            f"{name} {number(one.admitted)} of {number(one.submitted)}"
+            for name, one in sorted(report.acts.items())
+        )
+        rows.append(("acts", f"{', '.join(acts)} admitted"))
     p50, p99 = report.verdict_ms.get("p50"), report.verdict_ms.get("p99")
     if p50 is not None and p99 is not None:
         rows.append(
