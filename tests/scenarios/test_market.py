@@ -61,9 +61,10 @@ async def test_slow_traders_win_with_leases_for_the_share_that_the_world_sets():
     assert kept[0.1] >= 0.75
 
 
-def test_the_log_of_a_market_is_verified(tmp_path):
+@in_virtual_time
+async def test_the_log_of_a_market_is_verified(tmp_path):
     store = f"sqlite:///{tmp_path}/market.db"
-    in_virtual_time(run)(store, settings__slow="lease", ticks=60)
+    await run(store, settings__slow="lease", ticks=60)
     report = verify_log(open_event_log(store), [Market(slow="lease")])
     assert report.integrity.is_ok
     assert not report.unverified
@@ -95,6 +96,7 @@ async def test_the_report_has_the_acts_of_each_cohort():
         ("agents.slow.permissions=['placet.leese']", "did you mean 'placet.lease'"),
     ],
 )
-def test_a_wrong_market_is_refused(override, message):
+@in_virtual_time
+async def test_a_wrong_market_is_refused(override, message):
     with pytest.raises(ScenarioError, match=message):
-        in_virtual_time(by_actors(load("market", overrides=[override])).run)()
+        await by_actors(load("market", overrides=[override])).run()

@@ -1,8 +1,8 @@
 """A market: slow traders think for a second about a stall at which fast traders trade all the time.
 
 `settings.slow` is the remedy of the slow traders: `none`, `revalidate` (the rule judges the price
-again, so a trade depends on its trader alone), `if_unchanged` (a trade expects that the stall sells
-what it sold) or `lease` (a slow trader leases its stall, then looks and thinks).
+again, so a trade depends on its trader alone), `if_unchanged` (a trade expects that the stall still
+sells the same good) or `lease` (a slow trader leases its stall, then looks and thinks).
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,7 @@ class Market(Domain):
             raise ValueError(f"slow: there is no remedy {slow!r}; {did_you_mean(slow, REMEDIES)}")
         if stalls < 1:
             raise ValueError(f"stalls must be at least 1, got {stalls!r}")
-        self._settings = {"stalls": stalls, "slow": slow}
+        self._stalls, self._slow = stalls, slow
         judges_again = slow == "revalidate"
         self.kinds = (
             Kind(
@@ -75,16 +75,16 @@ class Market(Domain):
 
     def settings(self) -> Mapping[str, Any]:
         """Return the keywords that rebuild this domain."""
-        return self._settings
+        return {"stalls": self._stalls, "slow": self._slow}
 
     def on_open(self, draft: Draft) -> None:
         """Open the stalls."""
-        for number in range(self._settings["stalls"]):
+        for number in range(self._stalls):
             good = GOODS[number % len(GOODS)]
             draft.create(STALLS, f"stall_{number + 1}", {"good": good, "price": PRICE, "trades": 0})
 
     def on_register(self, draft: Draft, agent_id: str, _attributes: Mapping[str, Any]) -> None:
-        """Let a trader in."""
+        """Create the entity of a trader."""
         draft.create(TRADERS, agent_id, {"bought": 0, "sold": 0})
 
 
@@ -109,9 +109,9 @@ def _trader_and_stall(intent: Intent) -> tuple[Ref, ...]:
 
 
 class Fast:
-    """A policy that trades in every sixth of its turns, at once, on what it sees.
+    """A policy that trades in every sixth of its turns, at once, on its present view.
 
-    Traders take turns, so that the fast ones lose to none of their own.
+    Fast traders take turns, so that none of them loses to another fast one.
     """
 
     def __init__(self, member: Member, scenario: Scenario, intent: IntentFactory) -> None:
@@ -185,7 +185,7 @@ def stall_of(view: View, number: int) -> str:
 
 
 def trade_at(view: View, stall: str, intent: IntentFactory, *, slack: int = 0) -> Intent:
-    """Return a trade: buy what is cheap, and sell what is dear, with some slack in the limit."""
+    """Return a trade: buy at a low price, sell at a high one, with some slack in the limit."""
     price = view.state[STALLS][stall]["price"]
     is_cheap = price <= PRICE
     limit = price + slack if is_cheap else price - slack
