@@ -381,7 +381,10 @@ CASES_OF: dict[str, Any] = {
         "limits": ["key of limits"],
         "model": ["key of model"],
     },
-    "ModelConfig": dict.fromkeys(("name", "base_url", "api_key_env", "price"), OPENED),
+    "ModelConfig": {
+        **dict.fromkeys(("name", "base_url", "api_key_env", "price"), OPENED),
+        "budget": "an account of the world, which may be opened later: the turn names it",
+    },
     "Selection": {
         "agents": ["agent of records"],
         "kinds": ["kind of records"],

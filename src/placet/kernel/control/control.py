@@ -133,8 +133,7 @@ class Control:
     def configure(self, policy: GateSettings) -> None:
         """Record gate settings and put them in force for the decisions that follow."""
         record = Configured(
-            *self.next_head(),
-            staleness_threshold=policy.staleness_threshold,
+            *(*self.next_head(), policy.staleness_threshold),
             quotas={kind: _pair(quota) for kind, quota in policy.quotas.items()},
             world_quota=None if policy.world_quota is None else _pair(policy.world_quota),
             default_permissions=_sorted(policy.default_permissions),
@@ -482,17 +481,16 @@ class Control:
     ) -> tuple[R, bytes]:
         """Run the hooks of domains in a draft and build their record, or undo their changes.
 
-        A hook that refuses, raises, or produces a value that no record can hold undoes all of them.
+        A hook that refuses, raises, or makes a value that no record can hold undoes all of them.
 
         Args:
-            action: Name of the hook, for messages.
-            hooks: The calls, in order.
+            action: Name of the hook.
+            hooks: Their calls.
             record_of: Builds the record from the changes.
             by: Author of the changes; random draws are in this name.
-            author: Another author of the changes, for which draws are not made.
+            author: Another author of the changes.
             seq: Seq of the changes; None is the next.
-            is_contained: Report a failure to `on_fault` and return a record without changes,
-                instead of raising it.
+            is_contained: Report a failure to `on_fault`, and return a record without changes.
 
         Returns:
             The record, and its encoded bytes.
@@ -507,8 +505,7 @@ class Control:
         else:
             draft.open_batch()
         draft.begin(0, self._ledger.seq + 1 if seq is None else seq, by)
-        if author is not None:
-            draft.stamp_as(author)
+        draft.stamp_as(author or by)
         if action in _WRITING_COLUMNS and self._context.registry.tables:
             draft.open_columns()
         try:
@@ -573,8 +570,7 @@ def require_clear_name(name: object, what: str = "an agent_id") -> None:
     Raises:
         AgentError: The rule refuses it.
     """
-    fault = name_fault(name)
-    if fault:
+    if fault := name_fault(name):
         raise AgentError(f"{what} {fault}")
 
 
@@ -586,8 +582,7 @@ def require_world_name(name: str) -> None:
     Raises:
         ValueError: The rule refuses it.
     """
-    fault = path_part_fault(name)
-    if fault:
+    if fault := path_part_fault(name):
         raise ValueError(f"the name of a world {fault}")
 
 
