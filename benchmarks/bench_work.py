@@ -18,6 +18,8 @@ from itertools import count
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from placet.domains.approvals import ASK, DECIDE, PREVIEW, Approvals
+from placet.domains.approvals import RECORDER as APPROVALS_RECORDER
 from placet.domains.memory import Memory
 from placet.domains.session import RECORDER, Sessions
 from placet.domains.world import World
@@ -246,6 +248,39 @@ def session_cases() -> Iterator[Case]:
     yield Case("session.guard", "another seq", opened, lambda _: {"seq": 1}, RECORDER)
 
 
+def approvals_cases() -> Iterator[Case]:
+    """Yield the cases of the domain `approvals`, whose kinds are the recorder's."""
+
+    def request(n: int) -> Payload:
+        intents = [{"key": f"k{n}-{k}", "kind": "x", "payload": {"n": n}} for k in range(512)]
+        return {
+            "id": f"q{n}", "agent": "ann", "intents": intents, "foreseen": "", "shown": [],
+            "undecided": [[], []], "unshown": [], "role": "operator", "seconds": 1e6,
+        }  # fmt: skip
+
+    def decision(n: int) -> Payload:
+        fields = {"by": "bob", "role": "operator", "digest": "", "reason": "", "id": f"q{n % 64}"}
+        return {"decision": "stale", **fields}
+
+    def opened(requests: int, *, ended: bool = False) -> Kernel:
+        kernel = world_of(Approvals(kept=max(1, requests)), {APPROVALS_RECORDER: {}})
+        for n in range(requests):
+            act(kernel, ASK, request(n), agent_id=APPROVALS_RECORDER)
+            if ended:
+                act(kernel, DECIDE, decision(n), agent_id=APPROVALS_RECORDER)
+        return kernel
+
+    recorder = APPROVALS_RECORDER
+    yield Case(ASK, "the first", lambda: opened(0), request, recorder)
+    yield Case(
+        ASK, "drops one", lambda: opened(64, ended=True), lambda n: request(n + 64), recorder
+    )
+    yield Case(
+        PREVIEW, "of a request", lambda: opened(64), lambda n: {"id": f"q{n % 64}"}, recorder
+    )
+    yield Case(DECIDE, "stale", lambda: opened(64), decision, recorder)
+
+
 def asking(kernel: Kernel) -> Kernel:
     """Add the executor of the effect of `session.ask`."""
     kernel.change_executor("session.propose", 1_000_000)
@@ -404,6 +439,7 @@ def all_cases() -> Iterator[Case]:
     yield from world_cases()
     yield from memory_cases()
     yield from session_cases()
+    yield from approvals_cases()
     yield from design_cases()
     yield from files_cases()
     yield from program_cases()

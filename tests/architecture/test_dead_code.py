@@ -50,6 +50,7 @@ PUBLIC_PACKAGES: Final = frozenset(
         "placet_files.frontend.codi",
         "placet_program",
         "placet_program.frontend.plan_v1",
+        "placet_tools",
     }
 )
 """Packages whose `__all__` users import from."""

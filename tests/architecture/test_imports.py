@@ -50,6 +50,7 @@ NOT_WITH_HELP = (NOT_WITH_THE_LIBRARY - {"tomllib", "typer"}) | {
     "placet_design",
     "placet_files",
     "placet_program",
+    "placet_tools",
     "placet.server.app",
     "placet.scenarios",
     "placet.tables",

@@ -66,7 +66,7 @@ PUBLIC_BASES: dict[str, str] = {
 }
 
 # Class names of the protocols that a compatibility layer or the design domain implements.
-PROTOCOL_NAMES = frozenset({"Action", "Executor", "Intent", "ToolUnregistered"})
+PROTOCOL_NAMES = frozenset({"Action", "Executor", "Intent", "Outcome", "ToolUnregistered"})
 
 # Names that hold a word of the list and are terms of the field where they stand.
 PLAIN_NAMES: frozenset[str] = frozenset({"stand_by"})

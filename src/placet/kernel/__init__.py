@@ -10,6 +10,7 @@ from placet.kernel.arrays.field import Field, Table
 from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.commit.commit import RecordList
 from placet.kernel.kernel import Kernel
+from placet.kernel.plugin.approved import is_approved
 from placet.kernel.plugin.domain import (
     Domain,
     EffectHandler,
@@ -43,6 +44,7 @@ __all__ = [
     "WorldState",
     "budget_exceeded",
     "conflict",
+    "is_approved",
     "randint_below",
     "random_u64",
     "random_unit",

@@ -38,7 +38,7 @@ from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.api import effects as effects_api
 from placet.runtime.api import history as history_api
 from placet.runtime.api import sim_time as time_api
-from placet.runtime.api.gateway import AgentGateway
+from placet.runtime.api.gateway import AgentGateway, EffectOutcome
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt
@@ -711,6 +711,19 @@ class Orchestrator:
             ClosedError, StoreError: The world is closed, or fails, before that.
         """
         await effects_api.wait_effects(self._open, verdict)
+
+    async def outcomes(self, verdict: Verdict, *, seconds_max: float = 60.0) -> list[EffectOutcome]:
+        """Wait for the effects of an admitted batch, and return the outcome of each, in order.
+
+        Args:
+            verdict: Verdict of the batch.
+            seconds_max: Maximum wait in real seconds; an effect that is not settled by then, nor in
+                doubt, has `succeeded` None.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        return await self.gateway.outcomes(verdict, seconds_max=seconds_max)
 
     async def effects(
         self, state: EffectState | None = None, *, kind: str | None = None

@@ -292,12 +292,14 @@ class EffectHandler:
     """The executor of one kind of effect, with its retry settings.
 
     Attributes:
-        handler: Runs one effect and returns its output; a plain function runs in a thread.
+        handler: Runs one effect and returns its output. An async function runs in the event loop, a
+            plain one in a thread.
         delivery: Retry class of the effect: `at_most_once` is never repeated, the others may be.
         on_in_doubt: Finds out the outcome of an effect whose attempt was cut off.
         attempts_max: Number of failed attempts after which the effect is given up; None for the
             default.
         seconds_max: Time limit of one attempt, in seconds; None for the default.
+        concurrency: Number of attempts that run at a time; None for the default.
     """
 
     handler: Callable[[Effect], Json]
@@ -305,6 +307,7 @@ class EffectHandler:
     on_in_doubt: Callable[[Effect], Settlement | None] | None = None
     attempts_max: int | None = None
     seconds_max: float | None = None
+    concurrency: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,7 @@ async def register_domain_executors(world: WorldRuntime, domains: Iterable[Domai
             run = handler.handler
             options = ExecutorOptions(
                 delivery=handler.delivery,
+                concurrency=handler.concurrency,
                 attempts_max=handler.attempts_max,
                 seconds_max=handler.seconds_max,
                 on_in_doubt=handler.on_in_doubt,

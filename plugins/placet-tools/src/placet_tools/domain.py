@@ -1,0 +1,318 @@
+"""The domain of tools: each tool is a kind of intent and a kind of effect of the same name.
+
+The rule of a tool checks its consequence, the rules of the author, and the approval; then it
+records the call and emits the effect, which runs once the batch is durable. The key of a call is
+that of `placet.kernel.plugin.approved`: the part of the req_id before the last slash.
+"""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Annotated, Final
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from placet.kernel.plugin.approved import digest_of, is_approved, key_of
+from placet.kernel.plugin.domain import RISKS, Domain, Kind, Rule, RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json, canonical, thaw
+from placet.schemas.effect import Effect, Settlement
+from placet.schemas.identity import Ref
+from placet.schemas.intent import Intent
+from placet_tools.records import Records
+from placet_tools.tool import DeclaredTool, ToolError
+
+PLAN: Final = "plan"
+UNDO: Final = "undo"
+RELEASE: Final = "release"
+OWN_KINDS: Final = frozenset({PLAN, UNDO, RELEASE})
+"""Kinds of the domain that are no tools."""
+
+APPROVAL_REQUIRED: Final = "approval_required"
+KEY_KNOWN: Final = "key_known"
+ROLE: Final = "operator"
+"""Role of the person who approves, where a rule names no other."""
+
+NEVER: Final = "never"
+_APPROVE_FROM: Final = (*RISKS, NEVER)
+_UNDO_SUFFIX: Final = "~undo"
+
+_Key = Annotated[str, Field(min_length=1, max_length=128)]
+
+
+class PlanPayload(TypedDict):
+    """Payload of `plan`: the keys of the calls that follow in the batch."""
+
+    keys: Annotated[list[_Key], Field(min_length=2, max_length=256)]
+
+
+class UndoPayload(TypedDict):
+    """Payload of `undo`: a call of a plan that failed; the call that undoes it follows."""
+
+    plan: _Key
+    key: _Key
+
+
+class ReleasePlanPayload(TypedDict):
+    """Payload of `release`: a plan of which no more calls are undone."""
+
+    plan: _Key
+
+
+def undo_key(key: str) -> str:
+    """Return the key of the call that undoes a call."""
+    return f"{key}{_UNDO_SUFFIX}"
+
+
+class ToolsDomain(Domain):
+    """The domain of the tools of one program. Make it by `Tools.domain` or `Gate`.
+
+    Args:
+        name: Name of the domain.
+        tools: Its tools by name.
+        approve_from: Least risk that needs an approval; `never` for none.
+
+    Attributes:
+        tools: The tools by name.
+        records: The collections of its calls.
+        recorder: Id of the agent that begins plans and undoes their calls; these kinds are refused
+            from any other agent.
+
+    Raises:
+        ToolError: `approve_from` is no risk.
+    """
+
+    executors = "placet_tools.frontend.executors:executors_of"
+
+    def __init__(self, name: str, tools: Mapping[str, DeclaredTool], *, approve_from: str) -> None:
+        if approve_from not in _APPROVE_FROM:
+            known = ", ".join(_APPROVE_FROM)
+            raise ToolError(f"approve_from must be one of {known}, got {approve_from!r}")
+        self.name = name
+        self.tools = dict(tools)
+        self.records = Records.of(name)
+        self.recorder = f"{name}.recorder"  # of this prefix, so no other domain initializes it
+        self.collections = self.records.names
+        self.approve_from = approve_from
+        self.kinds = (
+            *[self._tool_kind(tool) for tool in self.tools.values()],
+            self._own_kind(PLAN, PlanPayload, self._plan, "Several calls are decided as one."),
+            self._own_kind(UNDO, UndoPayload, self._undo, "A call of a failed plan is undone."),
+            self._own_kind(RELEASE, ReleasePlanPayload, self._release, "No more calls are undone."),
+        )
+        self.version = self._version()
+
+    def kind_of(self, tool: str) -> str:
+        """Return the kind of a tool, which is its kind of effect too."""
+        return f"{self.name}.{tool}"
+
+    def tool_of(self, kind: str) -> DeclaredTool | None:
+        """Return the tool of a kind; None if it is no tool of this domain."""
+        name, _, tool = kind.partition(".")
+        return self.tools.get(tool) if name == self.name else None
+
+    def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
+        """Record the outcome of a call."""
+        if self.tool_of(effect.kind) is not None:
+            key, done = effect.payload["key"], settlement.succeeded
+            self.records.end(draft, key, succeeded=done, output=settlement.output)
+
+    def on_remove(self, draft: Draft, agent_id: str) -> None:
+        """Detach the calls of a removed agent, because a later one of this name is another agent.
+
+        O(kept calls).
+        """
+        for key in list(draft.ids(self.records.calls)):
+            if draft.get(self.records.calls, key, "agent") == agent_id:
+                draft.put(self.records.calls, key, "agent", "")
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        """Return whether an entity is a call of the agent, or of a collection of the author."""
+        if ref.collection == self.records.calls and ref.entity is not None:
+            return bool(state.get(ref.collection, ref.entity, "agent") == agent_id)
+        return ref.collection not in self.records.names
+
+    # tools
+
+    def _tool_kind(self, tool: DeclaredTool) -> Kind:
+        kind = self.kind_of(tool.name)
+
+        def rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
+            key = key_of(intent["req_id"])
+            undoes = self._undone_by(draft, key, intent)
+            call = self._record_of(draft, tool, intent, undoes)
+            refusal = self._judge(draft, tool, intent, call)
+            if refusal is not None and not self._permits(draft, intent, refusal, undoes):
+                return refusal
+            self.records.begin(draft, key, call)
+            draft.emit(kind, {"key": key, "args": intent["payload"]})
+            return None
+
+        return Kind(
+            kind,
+            tool.payload,
+            rule,
+            effects=(kind,),
+            # The record of a call changes the state, so none is of the risk `read`.
+            risk="low" if tool.risk == "read" else tool.risk,
+            summary=tool.summary,
+        )
+
+    def _record_of(
+        self, draft: Draft, tool: DeclaredTool, intent: Intent, undoes: str
+    ) -> dict[str, Json]:
+        payload, agent, key = intent["payload"], intent["agent_id"], key_of(intent["req_id"])
+        digest = digest_of(intent["kind"], payload, agent)
+        consequence = tool.consequence(payload)
+        if consequence or tool.delivery == "at_most_once":
+            once = _short(consequence) if consequence else digest
+        else:
+            once = ""
+        plan = self._plan_of(draft, key)
+        return {
+            "tool": tool.name,
+            "agent": agent,
+            "digest": digest,
+            "once": once,
+            "plan": plan,
+            "undoes": undoes,
+            "args": payload if plan and tool.undo else None,
+        }
+
+    def _judge(
+        self, draft: Draft, tool: DeclaredTool, intent: Intent, call: Mapping[str, Json]
+    ) -> RuleRefusal | None:
+        """Return the refusal of a call; an approval that it needs comes last."""
+        key = key_of(intent["req_id"])
+        if (known := draft.get(self.records.calls, key, "state")) is not None:
+            return refuse(KEY_KNOWN, f"call {key!r} is {known}; it does not run again", key=key)
+        if (refusal := self._same(draft, tool, call)) is not None:
+            return refusal
+        needed = None
+        for rule in tool.rules:
+            refusal = rule(draft, intent)
+            if refusal is not None and refusal.code != APPROVAL_REQUIRED:
+                return refusal
+            needed = needed or refusal
+        if needed is None and self._needs_approval(tool):
+            needed = refuse(
+                APPROVAL_REQUIRED,
+                f"{tool.name} has the risk {tool.risk!r}, so a person must approve the call",
+            )
+        return needed
+
+    def _permits(self, draft: Draft, intent: Intent, refusal: RuleRefusal, undoes: str) -> bool:
+        """Return whether the call has the approval that it needs, or undoes an admitted call."""
+        if refusal.code != APPROVAL_REQUIRED:
+            return False
+        role = refusal.details.get("role", ROLE)
+        return bool(undoes) or is_approved(draft, intent, role=role)
+
+    def _same(
+        self, draft: Draft, tool: DeclaredTool, call: Mapping[str, Json]
+    ) -> RuleRefusal | None:
+        """Return the refusal of a call whose consequence another call has, or may have."""
+        holder = draft.entity(self.records.once, call["once"]) if call["once"] else None
+        if holder is None:
+            return None
+        if holder["state"] == "running":
+            return refuse(
+                "same_running",
+                f"call {holder['key']!r} does the same, and runs or is in doubt; do not repeat it",
+                key=holder["key"],
+            )
+        if tool.once and holder["state"] == "done":
+            return refuse(
+                "same_done",
+                f"call {holder['key']!r} has done this, and it is done once; do not repeat it",
+                key=holder["key"],
+            )
+        return None
+
+    def _needs_approval(self, tool: DeclaredTool) -> bool:
+        return _APPROVE_FROM.index(tool.risk) >= _APPROVE_FROM.index(self.approve_from)
+
+    # plans
+
+    def _own_kind(self, name: str, payload: object, rule: Rule, summary: str) -> Kind:
+        """Make a kind that the recorder alone may submit."""
+
+        def guarded(draft: Draft, intent: Intent) -> RuleRefusal | None:
+            if intent["agent_id"] != self.recorder:
+                who = repr(self.recorder)
+                return refuse("recorder_only", f"{who} alone records plans; call a tool")
+            return rule(draft, intent)
+
+        return Kind(self.kind_of(name), payload, guarded, summary=summary)
+
+    def _plan(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        keys: Json = intent["payload"]["keys"]
+        plans = self.records.plans
+        if draft.exists(plans, keys[0]):
+            return refuse(KEY_KNOWN, f"there is a plan {keys[0]!r} already", key=keys[0])
+        draft.create(plans, keys[0], {"keys": keys, "state": "running", "undoing": ""})
+        return None
+
+    def _plan_of(self, draft: Draft, key: str) -> str:
+        """Return the plan of a call by its key; empty for a single call.
+
+        The keys of a plan are `<key>.<number>`, and the first of them names the plan.
+        """
+        first = f"{key.rpartition('.')[0]}.0"
+        return first if key in draft.get(self.records.plans, first, "keys", ()) else ""
+
+    def _undo(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        plan, key = intent["payload"]["plan"], intent["payload"]["key"]
+        is_undoing = draft.get(self.records.plans, plan, "state") == "undoing"
+        if not is_undoing or draft.get(self.records.calls, key, "state") != "done":
+            return refuse("undo_unknown", f"call {key!r} of plan {plan!r} is not to be undone")
+        draft.put(self.records.plans, plan, "undoing", key)
+        return None
+
+    def _undone_by(self, draft: Draft, key: str, intent: Intent) -> str:
+        """Return the key of the call that a call undoes; empty if it undoes none."""
+        undone = key.removesuffix(_UNDO_SUFFIX)
+        call = draft.entity(self.records.calls, undone) if undone != key else None
+        if call is None or draft.get(self.records.plans, call["plan"], "undoing") != undone:
+            return ""
+        tool, undo = self.tools[call["tool"]], self.tool_of(intent["kind"])
+        is_meant = (
+            undo is not None and undo.name == tool.undo and call["agent"] == intent["agent_id"]
+        )
+        if not is_meant or intent["payload"] != self.undo_arguments(call):
+            return ""
+        return undone
+
+    def undo_arguments(self, call: Mapping[str, Json]) -> Json:
+        """Return the arguments of the call that undoes a call of a plan, by its record."""
+        tool = self.tools[call["tool"]]
+        undo = self.tools[tool.undo]
+        return undo.plain(thaw(tool.undo_arguments(undo.payload.model_fields, call)))
+
+    def _release(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        plan = intent["payload"]["plan"]
+        if draft.get(self.records.plans, plan, "state") != "undoing":
+            return refuse("plan_unknown", f"plan {plan!r} is not being undone")
+        self.records.release_plan(draft, plan)
+        return None
+
+    def _version(self) -> str:
+        """Return a version that changes with the declaration of a tool, and with `approve_from`."""
+        declared = [
+            [
+                tool.name,
+                tool.payload.model_json_schema(),
+                tool.risk,
+                tool.delivery,
+                tool.once,
+                tool.undo,
+            ]
+            for tool in self.tools.values()
+        ]
+        return blake2b(canonical([declared, self.approve_from]), digest_size=4).hexdigest()
+
+
+def _short(text: str) -> str:
+    """Return a text of any length as the name of an entity."""
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()

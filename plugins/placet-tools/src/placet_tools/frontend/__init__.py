@@ -1,0 +1,1 @@
+"""The impure half of the tools: the gate that a program calls, and the executors."""

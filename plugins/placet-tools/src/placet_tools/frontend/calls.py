@@ -1,0 +1,148 @@
+"""Calls as the gate submits them: their intents, and the outcomes that their records show."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+from pydantic import ValidationError
+
+from placet.kernel.plugin.approved import digest_of
+from placet.runtime.agent_handle import AgentHandle
+from placet.runtime.api.gateway import EffectOutcome
+from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
+from placet.schemas.refusal import Refusal, Stage
+from placet.schemas.verdict import Verdict
+from placet_tools.domain import ToolsDomain
+from placet_tools.outcome import Outcome
+
+KEY_CHARS_MAX: Final = 80
+"""Characters of the key of a call; the req_id of each submission adds a suffix to it."""
+
+IN_DOUBT: Final = "it may have been done; do not repeat it"
+_NOT_FORESEEN: Final = "approvals.not_foreseen"
+NOT_ENDED: Final = "it has not ended yet; ask again by its key"
+
+
+class KeyInvalid(ValueError):  # noqa: N818  # the name states the fault
+    """The error of a key that a call cannot have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One intent of a plan: a call of a tool, or an intent of another domain.
+
+    Attributes:
+        key: Key of the call.
+        kind: Kind of the intent.
+        payload: Checked arguments, with defaults; unchecked if they do not fit.
+    """
+
+    key: str
+    kind: str
+    payload: dict[str, Json]
+
+    def intent(self, handle: AgentHandle, suffix: str, seq: int) -> Intent:
+        """Return the intent of one submission, whose req_id has a new suffix."""
+        intent = handle.intent(self.kind, self.payload)
+        intent["req_id"] = f"{self.key}/{suffix}"
+        intent["context_seq"] = seq
+        return intent
+
+    def digest(self, agent: str) -> str:
+        """Return the digest of tool, arguments and agent, as the record of the call has it."""
+        return digest_of(self.kind, self.payload, agent)
+
+    def as_requested(self) -> dict[str, Json]:
+        """Return the form of the call in a request for approval."""
+        return {"key": self.key, "kind": self.kind, "payload": self.payload}
+
+
+def make_call(domain: ToolsDomain, key: str, kind: str, arguments: Mapping[str, Json]) -> ToolCall:
+    """Make a call; the gate refuses arguments that do not fit."""
+    tool = domain.tool_of(kind)
+    if tool is None:
+        return ToolCall(key, kind, dict(arguments))
+    try:
+        return ToolCall(key, kind, tool.plain(arguments))
+    except ValidationError:
+        return ToolCall(key, kind, dict(arguments))
+
+
+def new_key(key: str | None) -> str:
+    """Return a key that is checked, or a new one for None.
+
+    Raises:
+        KeyInvalid: The key is empty or too long.
+    """
+    if key is None:
+        return uuid4().hex
+    if not 1 <= len(key) <= KEY_CHARS_MAX:
+        raise KeyInvalid(f"a key must be 1 to {KEY_CHARS_MAX} characters, got {key!r:.200}")
+    return key
+
+
+def refused(calls: Sequence[ToolCall], verdict: Verdict, ahead: int = 0) -> list[Outcome]:
+    """Return the outcomes of a refused batch; calls without a refusal are skipped.
+
+    Args:
+        calls: The calls.
+        verdict: Verdict of the batch.
+        ahead: Number of the recorder's intents before those of the calls.
+    """
+    first = [one for one in verdict.refusals if one.index is not None and one.index < ahead]
+    ours = first[:1]  # the others follow from it
+    at_fault = {one.index for one in verdict.refusals if one.index is not None}
+    outcomes = []
+    for number, call in enumerate(calls, ahead):
+        own = [one for one in verdict.refusals if one.index == number]
+        if at_fault and not ours and not own:
+            message = "another call of the plan was refused, so none ran"
+            outcomes.append(Outcome("skipped", message=message, key=call.key))
+            continue
+        faults = ours or own or verdict.refusals
+        message = "; ".join(one.message for one in faults)
+        codes = tuple(one.code for one in faults)
+        outcomes.append(Outcome("refused", message=message, codes=codes, key=call.key))
+    return outcomes
+
+
+def of_effect(call: ToolCall, effect: EffectOutcome) -> Outcome:
+    """Return the outcome of a call by that of its effect."""
+    if effect.succeeded:
+        return Outcome("done", effect.output, key=call.key)
+    if effect.succeeded is not None:
+        return Outcome("failed", message=str(effect.output), key=call.key)
+    return Outcome("running", message=NOT_ENDED, key=call.key)
+
+
+def of_record(key: str, record: Mapping[str, Json]) -> Outcome:
+    """Return the outcome of a call that has ended, by its record."""
+    state, output = record["state"], record["output"]
+    if state == "failed":
+        return Outcome("failed", message=str(output), key=key)
+    message = (
+        "its output is too large for the state; it is in the log" if "is_cut" in record else ""
+    )
+    return Outcome(state, output, message, key=key)
+
+
+def is_of_plan(verdict: Verdict) -> bool:
+    """Return whether the refusal of an approving batch ends its request.
+
+    It does if the decision itself is in order, and a rule of the calls, the changes of the batch or
+    a view that they rest on is not. A quota or a full queue leaves the request open.
+    """
+    if of_decision(verdict):
+        return False
+    return any(one.stage in {Stage.DOMAIN, Stage.STALENESS} for one in verdict.refusals)
+
+
+def of_decision(verdict: Verdict) -> list[Refusal]:
+    """Return the refusals of a decision itself: of its person, its digest, or its time."""
+    return [
+        one
+        for one in verdict.refusals
+        if one.code.startswith("approvals.") and one.code != _NOT_FORESEEN
+    ]

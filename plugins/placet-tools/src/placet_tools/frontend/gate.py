@@ -1,0 +1,266 @@
+"""The gate: an open world before the tools of a program.
+
+Each call is one batch, or a part of one; it runs once its batch is durable, by the executor of its
+tool. A call that needs a person is not admitted: a request is recorded that shows its changes, and
+the batch of its approval is refused if it would do anything else.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from placet.domains.approvals import Approvals
+from placet.kernel.plugin.domain import Domain
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.codec import Json
+from placet.schemas.keywords import explain_keywords
+from placet_tools.domain import APPROVAL_REQUIRED, KEY_KNOWN, ROLE
+from placet_tools.frontend.approval_flow import ApprovalFlow
+from placet_tools.frontend.call_records import CallRecords
+from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused
+from placet_tools.frontend.plan_runner import PlanRunner
+from placet_tools.frontend.recorder import Recorder
+from placet_tools.frontend.requests import Approval, RequestDecision, Verb
+from placet_tools.outcome import Outcome
+from placet_tools.tools import Tools
+
+
+@explain_keywords
+class Gate:
+    """The gate before the tools of a program: an async context manager, in one event loop.
+
+        async with Gate(tools, store="sqlite:///shop.db") as gate:
+            outcome = await gate.call("refund", agent="support", order="A7", euro=42)
+
+    Args:
+        tools: The tools.
+        store: URL of the log; `memory://` is lost with the process.
+        approve_from: Least risk of a tool that needs an approval: `read`, `low`, `medium`, `high`
+            or `never`.
+        hold_s: Simulated seconds for which a call waits for a person.
+        wait_s: Real seconds for which `call`, `plan` and `outcome` wait for tools to end.
+        domains: Domains beside the tools, whose intents plans may have.
+        config: Further configuration of the world; its store is `store`.
+
+    Raises:
+        ToolError: `approve_from` is no risk.
+        ValueError: The configuration is invalid.
+
+    Attributes:
+        world: The world of the gate.
+    """
+
+    def __init__(
+        self,
+        tools: Tools,
+        *,
+        store: str = "memory://",
+        approve_from: str = "high",
+        hold_s: float = 3_600.0,
+        wait_s: float = 300.0,
+        domains: Sequence[Domain] = (),
+        config: OrchestratorConfig | None = None,
+    ) -> None:
+        self._domain = tools.domain(approve_from=approve_from)
+        quotas = {
+            self._domain.kind_of(tool.name): tool.quota
+            for tool in self._domain.tools.values()
+            if tool.quota is not None
+        }
+        config = OrchestratorConfig() if config is None else config
+        self.world = Orchestrator(
+            [self._domain, *domains, Approvals()],
+            replace(config, store=store, quotas={**quotas, **config.quotas}),
+        )
+        self._kinds = frozenset(kind.name for domain in domains for kind in domain.kinds)
+        parts = (self.world, self._domain)
+        self._recorder = Recorder(*parts)
+        self._records = CallRecords(*parts, wait_s)
+        self._runner = PlanRunner(*parts, self._recorder, self._records, wait_s)
+        self._approvals = ApprovalFlow(*parts, self._recorder, self._records, self._runner, hold_s)
+
+    def __repr__(self) -> str:
+        return f"<Gate of {self._domain.name}: {self.world!r}>"
+
+    async def __aenter__(self) -> Self:
+        await self.world.__aenter__()
+        await self._runner.resume()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._runner.close()
+        await self.world.close()
+
+    # calls
+
+    async def call(
+        self, tool: str, /, *, agent: str = "agent", key: str | None = None, **arguments: Json
+    ) -> Outcome:
+        """Call a tool for an agent, and return the outcome; a call that is held returns at once.
+
+        If the caller is canceled, the call continues.
+
+        Args:
+            tool: Name of the tool.
+            agent: Name of the agent.
+            key: Key of the call: a known key returns the outcome of its call, and runs nothing.
+                None: a new one.
+            **arguments: Arguments of the tool.
+
+        Raises:
+            KeyInvalid: The key is empty or too long.
+            ClosedError, StoreError: The world is closed, or its store has failed; nothing runs that
+                is not in the log.
+        """
+        call = self._made(new_key(key), (tool, arguments))
+        return (await self._runner.shielded(self._decide([call], agent)))[0]
+
+    async def plan(
+        self,
+        calls: Sequence[tuple[str, Mapping[str, Json]]],
+        *,
+        agent: str = "agent",
+        key: str | None = None,
+    ) -> list[Outcome]:
+        """Decide several calls as one batch: all are admitted, held or refused together.
+
+        The tools run after that, in no order. If one fails, the calls that were done are undone in
+        reverse order, by the tools of their `undo`.
+
+        Args:
+            calls: Tool and arguments of each call; or kind and payload of another domain's intent.
+            agent: Name of the agent.
+            key: Key of the plan; its calls have the keys `<key>.0`, `<key>.1` and so on.
+
+        Raises:
+            KeyInvalid: The key is empty or too long.
+            ValueError: There is no call.
+            ClosedError, StoreError: The world is closed, or its store has failed.
+        """
+        if not calls:
+            raise ValueError("a plan has one call or more, got none")
+        first = new_key(key)
+        made = [self._made(f"{first}.{n}", one) for n, one in enumerate(calls)]
+        return await self._runner.shielded(self._decide(made, agent))
+
+    async def outcome(self, key: str) -> Outcome:
+        """Return the outcome of a call by its key; wait for one that runs, not for a person.
+
+        Raises:
+            LookupError: There is no such call, or it is so old that only the log has it.
+            ClosedError, StoreError: The world is closed, or its store has failed.
+        """
+        return await self._records.outcome(key)
+
+    async def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
+        """Settle a call that is in doubt, as a person found out what happened.
+
+        Args:
+            key: Key of the call.
+            done: The work was done.
+            output: Output of the call, or the reason of its failure.
+
+        Raises:
+            LookupError: No call of this key is in doubt.
+            ClosedError, StoreError: The world is closed, or its store has failed.
+        """
+        effect = await self._records.effect(key)
+        if effect is None or effect.state != "in_doubt":
+            raise LookupError(f"no call {key!r} is in doubt; look at its outcome")
+        await self.world.resolve_effect(effect.key, succeeded=done, output=output)
+        record = await self._records.record(key)
+        assert record is not None, "a call has a record until it has ended"
+        if record["plan"]:
+            await self._runner.finish(record["plan"])
+        return await self.outcome(key)
+
+    # approvals
+
+    async def approvals(self) -> list[Approval]:
+        """Return the open requests for approval, the earliest to expire first.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or its store has failed.
+        """
+        return await self._approvals.open()
+
+    async def decide(
+        self,
+        approval: Approval | str,
+        verb: Verb,
+        *,
+        by: str,
+        role: str = ROLE,
+        reason: str = "",
+    ) -> RequestDecision:
+        """Record a person's decision about a request; `approve` runs its calls.
+
+        The program vouches for the name and the role of the person.
+
+        Args:
+            approval: The request as it was shown; an id stands for the request as it is now.
+            verb: `approve` or `deny`.
+            by: Name of the person, who is not the agent.
+            role: Role of the person.
+            reason: Reason, which the agent is told.
+
+        Returns:
+            The decision. Its state is `open` if it was not recorded: the person has not the role,
+            or a quota is exhausted. It is `stale` if the calls would now do something else.
+
+        Raises:
+            ApprovalUnknown: The state has no such request.
+            ValueError: There is no such verb.
+            ClosedError, StoreError: The world is closed, or its store has failed.
+        """
+        if verb not in {"approve", "deny"}:
+            raise ValueError(f"a person decides approve or deny, got {verb!r}")
+        request = approval if isinstance(approval, str) else approval.id
+        digest = "" if isinstance(approval, str) else approval.digest
+        return await self._runner.shielded(
+            self._approvals.decide(request, verb, by=by, role=role, reason=reason, digest=digest)
+        )
+
+    async def decision(self, approval: Approval | str) -> RequestDecision:
+        """Wait until a request is decided or expired, and return the decision with its outcomes.
+
+        Raises:
+            ApprovalUnknown: The state has no such request.
+            ClosedError, StoreError: The world is closed, or its store has failed.
+        """
+        request = approval if isinstance(approval, str) else approval.id
+        return await self._approvals.decision(request)
+
+    # one batch
+
+    def _made(self, key: str, one: tuple[str, Mapping[str, Json]]) -> ToolCall:
+        """Make a call of a tool, or an intent of a kind that no tool has."""
+        name, arguments = one
+        is_other = name in self._kinds and name not in self._domain.tools
+        kind = name if is_other else self._domain.kind_of(name)
+        return make_call(self._domain, key, kind, arguments)
+
+    async def _decide(self, calls: Sequence[ToolCall], agent: str) -> list[Outcome]:
+        """Submit a plan and return the outcomes of its calls; a known plan is not submitted."""
+        known = await self._records.known(calls, agent)
+        if known is not None:
+            return known
+        handle = await self._recorder.handle(agent)
+        batch, ahead = await self._recorder.batch(handle, calls)
+        verdict = await self.world.submit(batch, identity=handle)
+        if verdict.admitted:
+            return await self._runner.run(calls, verdict, ahead)
+        if self._domain.kind_of(KEY_KNOWN) in verdict.codes:  # it was asked at the same moment
+            known = await self._records.known(calls, agent)
+            return known or refused(calls, verdict, ahead)
+        required = self._domain.kind_of(APPROVAL_REQUIRED)
+        if all(code == required for code in verdict.codes):
+            return await self._approvals.hold(handle, calls, verdict)
+        return refused(calls, verdict, ahead)

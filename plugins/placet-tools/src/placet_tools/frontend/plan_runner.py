@@ -1,0 +1,179 @@
+"""Admitted plans: their tools run, and the done calls of a failed plan are undone.
+
+An effect runs after its batch is durable, so a plan may be done in part. Then the calls that were
+done are undone in reverse order, in one batch each. A plan that was cut off by a crash is
+finished when the gate is opened again: the state has its calls.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+from uuid import uuid4
+
+from placet.actors.effects.executor import is_canceled
+from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.codec import Json
+from placet.schemas.errors import ClosedError
+from placet.schemas.verdict import Verdict
+from placet_tools.domain import RELEASE, UNDO, ToolsDomain, undo_key
+from placet_tools.frontend.call_records import CallRecords
+from placet_tools.frontend.calls import NOT_ENDED, ToolCall, make_call, of_effect
+from placet_tools.frontend.recorder import PLAN_MIN, Recorder
+from placet_tools.outcome import Outcome
+
+_T = TypeVar("_T")
+
+
+class PlanRunner:
+    """Follows admitted plans to their end, also if their callers are canceled.
+
+    Args:
+        world: The world.
+        domain: The domain of the tools.
+        recorder: Makes intents.
+        records: Reads calls.
+        wait_s: Real seconds to wait for the tools of a plan.
+    """
+
+    def __init__(
+        self,
+        world: Orchestrator,
+        domain: ToolsDomain,
+        recorder: Recorder,
+        records: CallRecords,
+        wait_s: float,
+    ) -> None:
+        self._world = world
+        self._domain = domain
+        self._recorder = recorder
+        self._records = records
+        self._wait_s = wait_s
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._followers: dict[str, asyncio.Task[None]] = {}  # at most one of each plan
+
+    async def resume(self) -> None:
+        """Follow the plans that an earlier process left."""
+        plans = await self._world.gateway.entities(self._domain.records.plans)
+        for plan, fields in plans.items():
+            if fields["state"] != "partly_done":
+                self._follow(plan)
+
+    async def close(self) -> None:
+        """Stop following; the world still has the plans."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def shielded(self, work: Coroutine[object, object, _T]) -> _T:
+        """Run work that continues if its caller is canceled.
+
+        Raises:
+            ClosedError: The gate was closed before the work had ended.
+        """
+        task = self._start(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if is_canceled() or not task.cancelled():
+                raise
+            message = "the gate was closed before the call had ended; ask again by its key"
+            raise ClosedError(message) from None
+
+    async def run(self, calls: Sequence[ToolCall], verdict: Verdict, ahead: int) -> list[Outcome]:
+        """Wait for the tools of an admitted batch; undo a plan of which a call failed.
+
+        Args:
+            calls: The calls of the batch.
+            verdict: Its verdict.
+            ahead: Number of the gate's own intents before those of the calls.
+        """
+        keys = self._recorder.keys_of_tools(calls)
+        follower = self._follow(keys[0]) if len(keys) >= PLAN_MIN else None
+        effects = await self._world.outcomes(verdict, seconds_max=self._wait_s)
+        by_seq = {effect.seq: effect for effect in effects}
+        outcomes = []
+        for call, result in zip(calls, verdict.results[ahead:], strict=True):
+            effect = by_seq.get(-1 if result.seq is None else result.seq)
+            if self._domain.tool_of(call.kind) is None:
+                outcomes.append(Outcome("done", result.output, key=call.key))
+            elif effect is None:
+                outcomes.append(Outcome("running", message=NOT_ENDED, key=call.key))
+            elif effect.is_in_doubt:
+                outcomes.append(await self._records.outcome(call.key))  # with the reason
+            else:
+                outcomes.append(of_effect(call, effect))
+        if follower is None or not {"failed", "done"} <= {one.status for one in outcomes}:
+            return outcomes
+        await asyncio.shield(follower)
+        return [await self._after_undo(one) for one in outcomes]
+
+    async def finish(self, plan: str) -> None:
+        """Undo the done calls of a plan of which a call has failed, once all have ended."""
+        await asyncio.shield(self._follow(plan))
+
+    def _follow(self, plan: str) -> "asyncio.Task[None]":
+        """Return the task that finishes a plan; start it if there is none."""
+        if plan not in self._followers:
+            self._followers[plan] = self._start(self._finish(plan))
+            self._followers[plan].add_done_callback(lambda _: self._followers.pop(plan))
+        return self._followers[plan]
+
+    async def _finish(self, plan: str) -> None:
+        plans = self._domain.records.plans
+        while True:
+            position = self._world.records
+            fields = (await self._world.gateway.entities(plans, [plan])).get(plan)
+            if fields is None or fields["state"] == "partly_done":
+                return
+            if fields["state"] == "undoing":
+                break
+            await self._records.next_record(position)
+        for key in reversed(fields["keys"]):
+            record = await self._records.record(key)
+            if record is None or record["state"] != "done":
+                continue
+            if self._domain.tools[record["tool"]].undo and not await self._undo(plan, key, record):
+                break
+        await self._world.submit([await self._recorder.own(RELEASE, plan=plan)])
+
+    async def _undo(self, plan: str, key: str, record: Mapping[str, Json]) -> bool:
+        """Undo one call by the tool of its `undo`; return whether that was done."""
+        again = undo_key(key)
+        undoing = await self._records.record(again)  # an earlier process may have begun it
+        if undoing is None and not record["agent"]:  # it was removed
+            return False
+        if undoing is None:
+            tool = self._domain.tools[record["tool"]]
+            arguments = self._domain.undo_arguments(record)
+            handle = await self._recorder.handle(record["agent"])
+            call = make_call(self._domain, again, self._domain.kind_of(tool.undo), arguments)
+            intent = call.intent(handle, uuid4().hex[:12], self._world.seq)
+            first = await self._recorder.own(UNDO, plan=plan, key=key)
+            verdict = await self._world.submit([first, intent], identity=handle)
+            if not verdict.admitted:
+                return False
+            undoing = await self._records.record(again)
+        return (await self._records.ended(again, undoing)).status == "done"
+
+    async def _after_undo(self, outcome: Outcome) -> Outcome:
+        """Return the outcome of a call whose plan failed."""
+        record = await self._records.record(outcome.key) if outcome.status == "done" else None
+        if record is None:
+            return outcome
+        if record["state"] == "undone":
+            return replace(outcome, status="undone", message="another call of its plan failed")
+        message = "the plan is done in part: another call failed, and this one is not undone"
+        return replace(outcome, message=message)
+
+    def _start(self, work: Coroutine[object, object, _T]) -> "asyncio.Task[_T]":
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: "asyncio.Task[object]") -> None:
+        """Forget a task that has ended; a caller that still waits receives its exception."""
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()

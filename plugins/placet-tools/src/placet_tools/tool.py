@@ -1,0 +1,204 @@
+"""A tool: one function of the user, with its declaration.
+
+The payload of its kind is made of the signature, with the defaults filled in: the log and the
+person who approves see all arguments.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from string import Formatter
+from typing import Any, Final, TypeAlias, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from placet.kernel.plugin.domain import RISKS, Risk, Rule
+from placet.schemas.codec import Json
+from placet.schemas.effect import DELIVERIES, Delivery, DoNotRetry
+from placet.schemas.identity import is_kind_name
+from placet.schemas.name_suggestions import did_you_mean
+
+Function: TypeAlias = Callable[..., object]
+
+KEY_PARAMETER: Final = "idempotency_key"
+"""Parameter of a function that passes the key of a call on, so that a repetition is harmless."""
+
+OUTPUT_PARAMETER: Final = "output"
+"""Parameter of a function that undoes a tool: the output of the call that is undone."""
+
+_OF_GATE: Final = frozenset({"agent", "key", "self", "tool"})
+_NO_FIELDS: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
+
+
+class NotDone(DoNotRetry):
+    """Raised by a tool if the work was certainly not done; any other exception leaves a doubt."""
+
+
+class ToolError(ValueError):
+    """The error of a tool that cannot be declared so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredTool:
+    """One tool.
+
+    Attributes:
+        name: Name of the function.
+        function: The function, plain or async.
+        payload: Model of its arguments, without `KEY_PARAMETER`.
+        summary: First line of its docstring.
+        risk: Greatest harm that a call can do.
+        delivery: Result of a second execution outside.
+        once: Template of the consequence that happens once, such as `refund:{order}`; or empty.
+        not_done: Exceptions that say that the work was not done.
+        quota: `{"rate": per second, "burst": count}` of each agent; None for none.
+        undo: Name of the tool that undoes a call; empty if none does.
+        seconds_max: Time limit of one execution, seconds; None for the world's.
+        has_key: The function has `KEY_PARAMETER`.
+        rules: Rules of the author, in order.
+    """
+
+    name: str
+    function: Function
+    payload: type[BaseModel]
+    summary: str
+    risk: Risk
+    delivery: Delivery
+    once: str = ""
+    not_done: tuple[type[BaseException], ...] = ()
+    quota: Mapping[str, float] | None = None
+    undo: str = ""
+    seconds_max: float | None = None
+    has_key: bool = False
+    rules: list[Rule] = field(default_factory=list)
+
+    def plain(self, arguments: Mapping[str, Json]) -> dict[str, Json]:
+        """Return arguments as the gate decides them: checked, with defaults, as plain JSON.
+
+        Raises:
+            pydantic.ValidationError: The arguments do not fit the signature.
+        """
+        return self.payload.model_validate(dict(arguments)).model_dump(mode="json")
+
+    def typed(self, arguments: Mapping[str, Json]) -> dict[str, Any]:
+        """Return the keywords of a call of the function, by the types of its signature.
+
+        Raises:
+            pydantic.ValidationError: The arguments do not fit the signature.
+        """
+        checked = self.payload.model_validate(dict(arguments))
+        return {name: getattr(checked, name) for name in self.payload.model_fields}
+
+    def consequence(self, arguments: Mapping[str, Json]) -> str:
+        """Return the consequence of a call by its arguments; empty without a template."""
+        return self.once.format(**arguments)
+
+    def undo_arguments(self, names: Mapping[str, object], call: Mapping[str, Json]) -> Json:
+        """Return the arguments of the call that undoes a call of this tool.
+
+        Args:
+            names: Parameters of the tool that undoes it.
+            call: The record of the call that is undone.
+        """
+        known = {**call["args"], OUTPUT_PARAMETER: call["output"]}
+        return {name: known[name] for name in names}
+
+
+def make_tool(
+    function: Function,
+    *,
+    risk: Risk,
+    once: str,
+    delivery: Delivery | None,
+    quota: Mapping[str, float] | None,
+    undo: str,
+    not_done: tuple[type[BaseException], ...],
+    seconds_max: float | None,
+) -> DeclaredTool:
+    """Make a tool of a function.
+
+    Raises:
+        ToolError: The signature or an option does not fit.
+    """
+    name = getattr(function, "__name__", "")
+    if not is_kind_name(name) or "." in name:
+        raise ToolError(f"a tool needs a function with a plain name, got {function!r}")
+    if risk not in RISKS:
+        raise ToolError(f"tool {name}: risk must be one of {', '.join(RISKS)}, got {risk!r}")
+    fields, has_key = _fields(name, function)
+    _require_known_fields(name, once, fields)
+    summary = (inspect.getdoc(function) or name).split("\n")[0]
+    return DeclaredTool(
+        name=name,
+        function=function,
+        payload=create_model(
+            name, __config__=ConfigDict(extra="forbid", protected_namespaces=()), **fields
+        ),
+        summary=summary,
+        risk=risk,
+        delivery=_delivery(name, delivery, risk, has_key=has_key),
+        once=once,
+        not_done=not_done,
+        quota=quota,
+        undo=undo,
+        seconds_max=seconds_max,
+        has_key=has_key,
+    )
+
+
+def _fields(name: str, function: Function) -> tuple[dict[str, Any], bool]:
+    """Return the fields of the payload by the signature, and whether there is `KEY_PARAMETER`."""
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    has_key = False
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in _NO_FIELDS or parameter.kind is parameter.POSITIONAL_ONLY:
+            raise ToolError(
+                f"tool {name}: parameter {parameter} cannot be passed by name; write each "
+                "parameter out"
+            )
+        if parameter.name == KEY_PARAMETER:
+            has_key = True
+            continue
+        if parameter.name in _OF_GATE or hasattr(BaseModel, parameter.name):
+            raise ToolError(
+                f"tool {name}: a parameter cannot be called {parameter.name!r}, which the gate or "
+                "pydantic uses; rename it"
+            )
+        if parameter.name not in hints:
+            raise ToolError(
+                f"tool {name}: parameter {parameter.name!r} has no type; annotate it, because the "
+                "gate checks it and models are shown it"
+            )
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints[parameter.name], default)
+    return fields, has_key
+
+
+def _require_known_fields(name: str, once: str, fields: Mapping[str, object]) -> None:
+    """Check that a template names parameters alone."""
+    try:
+        used = [part for _, part, _, _ in Formatter().parse(once) if part is not None]
+    except ValueError as error:
+        raise ToolError(f"tool {name}: once={once!r} is no template: {error}") from None
+    for part in used:
+        if part not in fields:
+            raise ToolError(
+                f"tool {name}: once={once!r} names {part!r}, which is no parameter; "
+                f"{did_you_mean(part, list(fields))}"
+            )
+
+
+def _delivery(name: str, delivery: Delivery | None, risk: Risk, *, has_key: bool) -> Delivery:
+    """Return the delivery that is declared, or the safest that the signature permits."""
+    if delivery is None:
+        return "keyed" if has_key else "pure" if risk == "read" else "at_most_once"
+    if delivery not in DELIVERIES:
+        known = ", ".join(DELIVERIES)
+        raise ToolError(f"tool {name}: delivery must be one of {known}, got {delivery!r}")
+    if delivery == "keyed" and not has_key:
+        raise ToolError(
+            f"tool {name}: delivery 'keyed' needs a parameter {KEY_PARAMETER}, which the callee "
+            "recognizes"
+        )
+    return delivery

@@ -1,0 +1,147 @@
+"""`Tools`: functions of a program, declared as tools of one domain."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from placet.kernel.plugin.domain import Risk, Rule
+from placet.schemas.effect import Delivery
+from placet.schemas.name_suggestions import did_you_mean
+from placet_tools.domain import OWN_KINDS, ToolsDomain
+from placet_tools.tool import (
+    KEY_PARAMETER,
+    OUTPUT_PARAMETER,
+    DeclaredTool,
+    Function,
+    ToolError,
+    make_tool,
+)
+
+_F = TypeVar("_F", bound=Function)
+_R = TypeVar("_R", bound=Rule)
+
+_NAME_CHARS_MAX: Final = 32
+
+
+class Tools:
+    """The tools of a program: functions that run only when the gate admits a call.
+
+        tools = Tools("shop")
+
+        @tools.tool(risk="high", once="refund:{order}")
+        def refund(order: str, euro: int) -> dict: ...
+
+    Args:
+        name: Name of the domain: prefix of kinds, collections and refusal codes.
+
+    Raises:
+        ToolError: The name is not a lower-case identifier of at most 32 characters.
+    """
+
+    def __init__(self, name: str) -> None:
+        if not (name.isidentifier() and name.islower() and len(name) <= _NAME_CHARS_MAX):
+            raise ToolError(
+                f"the name of tools must be a lower-case identifier of at most {_NAME_CHARS_MAX} "
+                f"characters, got {name!r}"
+            )
+        self.name = name
+        self.by_name: dict[str, DeclaredTool] = {}
+
+    def __repr__(self) -> str:
+        return f"<Tools {self.name}: {', '.join(self.by_name) or 'none yet'}>"
+
+    def tool(
+        self,
+        *,
+        risk: Risk = "medium",
+        once: str = "",
+        delivery: Delivery | None = None,
+        quota: Mapping[str, float] | None = None,
+        undo: Function | str = "",
+        not_done: tuple[type[BaseException], ...] = (),
+        seconds_max: float | None = None,
+    ) -> Callable[[_F], _F]:
+        """Decorate a function as a tool; the function itself is unchanged.
+
+        Args:
+            risk: Greatest harm that a call can do: `read` changes nothing outside, `high` needs a
+                person's approval.
+            once: Template of the consequence that happens once, such as `refund:{order}`. While a
+                call with the same consequence runs, is in doubt, or is done, another is refused.
+            delivery: Result of a second execution outside. None: `keyed` with a parameter
+                `idempotency_key`, `pure` for the risk `read`, else `at_most_once`.
+            quota: `{"rate": calls per second, "burst": count}` of each agent.
+            undo: The tool that undoes a call, when another call of its plan failed. Its parameters
+                are parameters of this function, or `output`.
+            not_done: Exceptions that say that the work was certainly not done, as `NotDone` does.
+                After any other exception an `at_most_once` call is in doubt.
+            seconds_max: Time limit of one execution, in seconds.
+
+        Raises:
+            ToolError: The signature or an option does not fit, or the name is taken.
+        """
+        undo_name = undo if isinstance(undo, str) else undo.__name__
+
+        def declare(function: _F) -> _F:
+            tool = make_tool(
+                function,
+                risk=risk,
+                once=once,
+                delivery=delivery,
+                quota=quota,
+                undo=undo_name,
+                not_done=not_done,
+                seconds_max=seconds_max,
+            )
+            if tool.name in self.by_name or tool.name in OWN_KINDS:
+                raise ToolError(f"the name {tool.name!r} is taken; rename the function")
+            if tool.undo:
+                self._require_undo(tool)
+            self.by_name[tool.name] = tool
+            return function
+
+        return declare
+
+    def rule(self, tool: str) -> Callable[[_R], _R]:
+        """Decorate a rule of a tool: of `(draft, intent)`, it returns a refusal or None.
+
+        It runs before each call of the tool is admitted, and may read and write the state in the
+        same batch. `refuse("approval_required", why, role="manager")` asks for an approval.
+
+        Raises:
+            ToolError: There is no such tool.
+        """
+        declared = self._declared(tool)
+
+        def add(rule: _R) -> _R:
+            declared.rules.append(rule)
+            return rule
+
+        return add
+
+    def domain(self, *, approve_from: str = "high") -> ToolsDomain:
+        """Return the domain of the tools, such as for `placet verify LOG --domain module:shop`.
+
+        Args:
+            approve_from: Least risk of a tool that needs an approval: `read`, `low`, `medium`,
+                `high` or `never`.
+        """
+        return ToolsDomain(self.name, self.by_name, approve_from=approve_from)
+
+    def _declared(self, name: str) -> DeclaredTool:
+        if name not in self.by_name:
+            raise ToolError(f"there is no tool {name!r}; {did_you_mean(name, list(self.by_name))}")
+        return self.by_name[name]
+
+    def _require_undo(self, tool: DeclaredTool) -> None:
+        """Check that a call of a tool has the arguments of the tool that undoes it."""
+        undo = self._declared(tool.undo)
+        unknown = [
+            name
+            for name in undo.payload.model_fields
+            if name not in tool.payload.model_fields and name != OUTPUT_PARAMETER
+        ]
+        if unknown:
+            raise ToolError(
+                f"tool {tool.name} is undone by {undo.name}, whose parameter {unknown[0]!r} is "
+                f"neither one of {tool.name}, nor {OUTPUT_PARAMETER!r}, nor {KEY_PARAMETER!r}"
+            )
