@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 from uuid import uuid4
 
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 from placet.kernel.plugin.approved import digest_of
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.api.gateway import EffectOutcome
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, canonical
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import Refusal, Stage
 from placet.schemas.verdict import Verdict
@@ -81,6 +82,15 @@ def new_key(key: str | None) -> str:
     if not 1 <= len(key) <= KEY_CHARS_MAX:
         raise KeyInvalid(f"a key must be 1 to {KEY_CHARS_MAX} characters, got {key!r:.200}")
     return key
+
+
+def digest_of_place(*parts: object) -> str:
+    """Return the key of a call by its place in a conversation, hexadecimal.
+
+    Args:
+        *parts: Plain JSON that a framework repeats when it resumes a run.
+    """
+    return blake2b(canonical(parts), digest_size=16).hexdigest()
 
 
 def refused(calls: Sequence[ToolCall], verdict: Verdict, ahead: int = 0) -> list[Outcome]:

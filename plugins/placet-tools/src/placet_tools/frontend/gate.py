@@ -8,7 +8,7 @@ the batch of its approval is refused if it would do anything else.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from placet.domains.approvals import Approvals
 from placet.kernel.plugin.domain import Domain
@@ -24,7 +24,11 @@ from placet_tools.frontend.plan_runner import PlanRunner
 from placet_tools.frontend.recorder import Recorder
 from placet_tools.frontend.requests import Approval, RequestDecision, Verb
 from placet_tools.outcome import Outcome
+from placet_tools.tool import DeclaredTool
 from placet_tools.tools import Tools
+
+if TYPE_CHECKING:
+    from placet_tools.frontend.pydantic_ai_toolset import GateToolset
 
 
 @explain_keywords
@@ -237,6 +241,39 @@ class Gate:
         """
         request = approval if isinstance(approval, str) else approval.id
         return await self._approvals.decision(request)
+
+    # frameworks
+
+    @property
+    def name(self) -> str:
+        """Name of the domain of the tools."""
+        return self._domain.name
+
+    @property
+    def tools(self) -> Mapping[str, DeclaredTool]:
+        """The tools by name."""
+        return self._domain.tools
+
+    def pydantic_ai(
+        self, agent: str, *, deferred: bool = False, atomic: bool = False
+    ) -> "GateToolset":
+        """Return the tools as a toolset of PydanticAI: `Agent(model, toolsets=[...])`.
+
+        Args:
+            agent: Name of the agent in the gate.
+            deferred: A held call ends the run as a deferred tool that requires an approval; without
+                it the call waits until a person has decided.
+            atomic: The calls of one answer of the model are one plan.
+
+        Raises:
+            ImportError: PydanticAI is not installed.
+        """
+        try:
+            from placet_tools.frontend.pydantic_ai_toolset import GateToolset  # noqa: PLC0415  # an extra
+        except ImportError as error:
+            install = "pip install './plugins/placet-tools[pydantic-ai]'"
+            raise ImportError(f"{error}; PydanticAI is an extra: {install}") from error
+        return GateToolset(self, agent, deferred=deferred, atomic=atomic)
 
     # one batch
 
