@@ -157,6 +157,7 @@ class ToolsDomain(Domain):
             # The record of a call changes the state, so none is of the risk `read`.
             risk="low" if tool.risk == "read" else tool.risk,
             summary=tool.summary,
+            discloses="A call of another agent has the same consequence." if tool.once else "",
         )
 
     def _record_of(
@@ -216,18 +217,14 @@ class ToolsDomain(Domain):
         holder = draft.entity(self.records.once, call["once"]) if call["once"] else None
         if holder is None:
             return None
+        is_own = draft.get(self.records.calls, holder["key"], "agent") == call["agent"]
+        who = f"call {holder['key']!r}" if is_own else "a call of another agent"
         if holder["state"] == "running":
-            return refuse(
-                "same_running",
-                f"call {holder['key']!r} does the same, and runs or is in doubt; do not repeat it",
-                key=holder["key"],
-            )
+            message = f"{who} does the same, and runs or is in doubt; do not repeat it"
+            return refuse("same_running", message)
         if tool.once and holder["state"] == "done":
-            return refuse(
-                "same_done",
-                f"call {holder['key']!r} has done this, and it is done once; do not repeat it",
-                key=holder["key"],
-            )
+            message = f"{who} has done this, and it is done once; do not repeat it"
+            return refuse("same_done", message)
         return None
 
     def _needs_approval(self, tool: DeclaredTool) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.approved import INTENTS, REQUESTS
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
@@ -34,8 +35,13 @@ class CallRecords:
     async def known(self, calls: Sequence[ToolCall], agent: str) -> list[Outcome] | None:
         """Return the outcomes of calls whose keys are known; None if none of them is."""
         keys = [call.key for call in calls]
-        fields = await self._world.gateway.entities(INTENTS, keys)
-        fields |= await self._world.gateway.entities(self._domain.records.calls, keys)
+        collections = (INTENTS, self._domain.records.calls)
+
+        def read(kernel: Kernel) -> dict[str, dict[str, Json]]:
+            rows = [kernel.state.get(collection, {}) for collection in collections]
+            return {key: dict(row[key]) for row in rows for key in keys if key in row}
+
+        fields = await self._world.query(read)
         if not fields:
             return None
         tools = [call for call in calls if self._domain.tool_of(call.kind) is not None]

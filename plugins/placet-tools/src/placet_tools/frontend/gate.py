@@ -124,7 +124,7 @@ class Gate:
                 is not in the log.
         """
         call = self._made(new_key(key), (tool, arguments))
-        return (await self._runner.shielded(self._decide([call], agent)))[0]
+        return (await self._runner.shielded(self._decide([call], agent, is_new=key is None)))[0]
 
     async def plan(
         self,
@@ -152,7 +152,7 @@ class Gate:
             raise ValueError("a plan has one call or more, got none")
         first = new_key(key)
         made = [self._made(f"{first}.{n}", one) for n, one in enumerate(calls)]
-        return await self._runner.shielded(self._decide(made, agent))
+        return await self._runner.shielded(self._decide(made, agent, is_new=key is None))
 
     async def outcome(self, key: str) -> Outcome:
         """Return the outcome of a call by its key; wait for one that runs, not for a person.
@@ -284,9 +284,11 @@ class Gate:
         kind = name if is_other else self._domain.kind_of(name)
         return make_call(self._domain, key, kind, arguments)
 
-    async def _decide(self, calls: Sequence[ToolCall], agent: str) -> list[Outcome]:
+    async def _decide(
+        self, calls: Sequence[ToolCall], agent: str, *, is_new: bool
+    ) -> list[Outcome]:
         """Submit a plan and return the outcomes of its calls; a known plan is not submitted."""
-        known = await self._records.known(calls, agent)
+        known = None if is_new else await self._records.known(calls, agent)
         if known is not None:
             return known
         handle = await self._recorder.handle(agent)
