@@ -75,9 +75,9 @@ class Records:
             draft.put(self.once, once, "state", state)
         self._keep(draft, key)
         if call["undoes"]:
-            if succeeded:
+            if succeeded and draft.exists(self.calls, call["undoes"]):
                 draft.put(self.calls, call["undoes"], "state", "undone")
-        elif call["plan"]:
+        elif draft.exists(self.plans, call["plan"]):
             self._end_plan(draft, call["plan"])
 
     def release_plan(self, draft: Draft, plan: str) -> None:
@@ -103,7 +103,7 @@ class Records:
         return [draft.get(self.calls, key, "state") for key in keys]
 
     def _keep(self, draft: Draft, key: str) -> None:
-        """Keep an ended call, and drop the call that has its place."""
+        """Keep an ended call, and drop the call that has its place, with its plan."""
         ended = draft.get(self.counts, _ALL, "ended", 0)
         if not draft.exists(self.counts, _ALL):
             draft.create(self.counts, _ALL)

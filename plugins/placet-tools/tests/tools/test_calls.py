@@ -6,7 +6,7 @@ import pytest
 from tests.tools.shop import Shop
 
 from placet import OrchestratorConfig
-from placet_tools import ApprovalUnknown, Gate, KeyInvalid, NotDone, Tools
+from placet_tools import ApprovalUnknown, Gate, KeyInvalid, NotDone, Tools, records
 
 QUIET = OrchestratorConfig(log_level="critical")
 
@@ -309,6 +309,39 @@ async def test_a_later_agent_of_a_name_has_none_of_its_calls(shop, gate):
     with pytest.raises(ApprovalUnknown):
         await gate.decide(held.approval, "approve", by="eve")
     assert (await gate.call("mail", key="t1", agent="ann", to="bob")).codes == ("key_reused",)
+
+
+async def test_the_state_keeps_the_latest_ended_calls(monkeypatch):
+    monkeypatch.setattr(records, "ENDED_MAX", 2)
+    shop = Shop()
+    async with Gate(shop.tools, approve_from="never", config=QUIET) as gate:
+        for key in "ab":
+            await gate.call("refund", key=key, order=key)
+        assert (await gate.call("refund", order="a")).codes == ("shop.same_done",)
+        await gate.call("lookup", key="c", order="A")
+        with pytest.raises(LookupError):
+            await gate.outcome("a")
+        assert (await gate.call("refund", order="a")).status == "done"  # its consequence went too
+        assert len(await gate.world.state("shop.calls")) == 2
+        assert len(await gate.world.state("shop.once")) == 1
+
+
+async def test_a_plan_whose_first_calls_are_dropped_ends(monkeypatch):
+    monkeypatch.setattr(records, "ENDED_MAX", 1)
+    shop = Shop()
+    shop.breaks = {"mail"}
+    async with Gate(shop.tools, approve_from="never", config=QUIET) as gate:
+        plan = [("refund", {"order": "A"}), ("mail", {"to": "bob"})]
+        assert [one.status for one in await gate.plan(plan, key="p")] == ["done", "doubt"]
+        await gate.call("lookup", order="A")  # it takes the place of the refund
+        assert (await gate.settle("p.1", done=False)).status == "failed"
+        assert await gate.world.effects() == []
+
+
+@pytest.mark.parametrize("agent", ["shop.recorder", "approvals.recorder"])
+async def test_no_caller_acts_as_a_recorder(gate, agent):
+    with pytest.raises(ValueError, match="records for the gate"):
+        await gate.plan([("plan", {"keys": ["a", "b"]})], agent=agent)
 
 
 async def test_a_call_of_a_closed_gate_says_so():

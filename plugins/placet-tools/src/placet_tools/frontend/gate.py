@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from placet.domains.approvals import RECORDER as APPROVALS_RECORDER
 from placet.domains.approvals import Approvals
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
@@ -120,6 +121,7 @@ class Gate:
 
         Raises:
             KeyInvalid: The key is empty or too long.
+            ValueError: The name of the agent is one of the gate's own.
             ClosedError, StoreError: The world is closed, or its store has failed; nothing runs that
                 is not in the log.
         """
@@ -145,7 +147,7 @@ class Gate:
 
         Raises:
             KeyInvalid: The key is empty or too long.
-            ValueError: There is no call.
+            ValueError: There is no call, or the name of the agent is one of the gate's own.
             ClosedError, StoreError: The world is closed, or its store has failed.
         """
         if not calls:
@@ -288,6 +290,8 @@ class Gate:
         self, calls: Sequence[ToolCall], agent: str, *, is_new: bool
     ) -> list[Outcome]:
         """Submit a plan and return the outcomes of its calls; a known plan is not submitted."""
+        if agent in {APPROVALS_RECORDER, self._domain.recorder}:
+            raise ValueError(f"{agent!r} records for the gate; give the agent another name")
         known = None if is_new else await self._records.known(calls, agent)
         if known is not None:
             return known
