@@ -311,6 +311,22 @@ async def test_a_later_agent_of_a_name_has_none_of_its_calls(shop, gate):
     assert (await gate.call("mail", key="t1", agent="ann", to="bob")).codes == ("key_reused",)
 
 
+async def test_a_removed_agent_calls_nothing_until_its_name_is_registered_again(shop, gate):
+    await gate.call("mail", agent="ann", to="bob")
+    await gate.world.remove_agent("ann")
+    assert (await gate.call("mail", agent="ann", to="eve")).codes == ("unauthorized",)
+    await gate.world.register_agent("ann")
+    assert (await gate.call("mail", agent="ann", to="eve")).status == "done"
+    assert shop.ran == [("mail", "bob"), ("mail", "eve")]
+
+
+async def test_an_agent_calls_the_tools_that_it_is_permitted(shop, gate):
+    await gate.world.register_agent("ann", permissions={"shop.lookup"})
+    assert (await gate.call("lookup", agent="ann", order="A")).status == "done"
+    assert (await gate.call("mail", agent="ann", to="bob")).codes == ("permission_denied",)
+    assert shop.ran == [("lookup", "A")]
+
+
 async def test_the_state_keeps_the_latest_ended_calls(monkeypatch):
     monkeypatch.setattr(records, "ENDED_MAX", 2)
     shop = Shop()

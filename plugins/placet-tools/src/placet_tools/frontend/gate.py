@@ -17,6 +17,7 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
+from placet.schemas.refusal import RefusalCode
 from placet_tools.domain import APPROVAL_REQUIRED, KEY_KNOWN, ROLE
 from placet_tools.frontend.approval_flow import ApprovalFlow
 from placet_tools.frontend.call_records import CallRecords
@@ -292,6 +293,15 @@ class Gate:
         """Submit a plan and return the outcomes of its calls; a known plan is not submitted."""
         if agent in {APPROVALS_RECORDER, self._domain.recorder}:
             raise ValueError(f"{agent!r} records for the gate; give the agent another name")
+        outcomes = await self._decide_once(calls, agent, is_new=is_new)
+        is_removed = all(RefusalCode.UNAUTHORIZED in one.codes for one in outcomes)
+        if is_removed and await self._recorder.renew(agent):
+            return await self._decide_once(calls, agent, is_new=is_new)
+        return outcomes
+
+    async def _decide_once(
+        self, calls: Sequence[ToolCall], agent: str, *, is_new: bool
+    ) -> list[Outcome]:
         known = None if is_new else await self._records.known(calls, agent)
         if known is not None:
             return known

@@ -34,6 +34,16 @@ class Recorder:
             self._handles[agent] = await self._world.register_agent(agent)
         return self._handles[agent]
 
+    async def renew(self, agent: str) -> bool:
+        """Forget the handle of a removed agent; return whether the name is registered again.
+
+        A removed agent is not registered by its next call: the operator may have excluded it.
+        """
+        if not await self._world.gateway.is_registered(agent):
+            return False
+        self._handles.pop(agent, None)
+        return True
+
     async def own(self, kind: str, **payload: Json) -> Intent:
         """Return an intent of one of the domain's own kinds."""
         recorder = await self.handle(self._domain.recorder)
