@@ -6,9 +6,13 @@ the batch of its approval is refused if it would do anything else.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from placet.domains.approvals import RECORDER as APPROVALS_RECORDER
 from placet.domains.approvals import Approvals
@@ -39,6 +43,9 @@ class Gate:
 
         async with Gate(tools, store="sqlite:///shop.db") as gate:
             outcome = await gate.call("refund", agent="support", order="A7", euro=42)
+
+    A program without an event loop writes `with Gate(...) as gate` and calls without `await`: it
+    gets a `SyncGate`, whose event loop runs in a thread.
 
     Args:
         tools: The tools.
@@ -81,6 +88,7 @@ class Gate:
             replace(config, store=store, quotas={**quotas, **config.quotas}),
         )
         self._kinds = frozenset(kind.name for domain in domains for kind in domain.kinds)
+        self._portal = ExitStack()
         parts = (self.world, self._domain)
         self._recorder = Recorder(*parts)
         self._records = CallRecords(*parts, wait_s)
@@ -103,6 +111,24 @@ class Gate:
     ) -> None:
         await self._runner.close()
         await self.world.close()
+
+    def __enter__(self) -> "SyncGate":
+        self._portal = ExitStack()
+        try:
+            portal = self._portal.enter_context(start_blocking_portal())
+            self._portal.enter_context(portal.wrap_async_context_manager(self))
+        except BaseException:
+            self._portal.close()
+            raise
+        return SyncGate(self, portal)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._portal.__exit__(kind, error, trace)
 
     # calls
 
@@ -317,3 +343,66 @@ class Gate:
         if all(code == required for code in verdict.codes):
             return await self._approvals.hold(handle, calls, verdict)
         return refused(calls, verdict, ahead)
+
+
+class SyncGate:
+    """The gate of a program without an event loop; `with Gate(...)` returns it.
+
+    Its methods are those of `Gate`, without `await`. They may be called from any thread.
+
+    Attributes:
+        gate: The gate, which runs in the event loop of another thread.
+    """
+
+    def __init__(self, gate: Gate, portal: BlockingPortal) -> None:
+        self.gate = gate
+        self._portal = portal
+
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self.gate)[1:]}"
+
+    def call(
+        self, tool: str, /, *, agent: str = "agent", key: str | None = None, **arguments: Json
+    ) -> Outcome:
+        """Call a tool for an agent, as `Gate.call` does."""
+        call = partial(self.gate.call, tool, agent=agent, key=key, **arguments)
+        return self._portal.call(call)
+
+    def plan(
+        self,
+        calls: Sequence[tuple[str, Mapping[str, Json]]],
+        *,
+        agent: str = "agent",
+        key: str | None = None,
+    ) -> list[Outcome]:
+        """Decide several calls as one batch, as `Gate.plan` does."""
+        return self._portal.call(partial(self.gate.plan, calls, agent=agent, key=key))
+
+    def outcome(self, key: str) -> Outcome:
+        """Return the outcome of a call by its key, as `Gate.outcome` does."""
+        return self._portal.call(self.gate.outcome, key)
+
+    def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
+        """Settle a call that is in doubt, as `Gate.settle` does."""
+        return self._portal.call(partial(self.gate.settle, key, done=done, output=output))
+
+    def approvals(self) -> list[Approval]:
+        """Return the open requests for approval, as `Gate.approvals` does."""
+        return self._portal.call(self.gate.approvals)
+
+    def decide(
+        self,
+        approval: Approval | str,
+        verb: Verb,
+        *,
+        by: str,
+        role: str = ROLE,
+        reason: str = "",
+    ) -> RequestDecision:
+        """Record a person's decision about a request, as `Gate.decide` does."""
+        decide = partial(self.gate.decide, approval, verb, by=by, role=role, reason=reason)
+        return self._portal.call(decide)
+
+    def decision(self, approval: Approval | str) -> RequestDecision:
+        """Wait until a request is decided or expired, as `Gate.decision` does."""
+        return self._portal.call(self.gate.decision, approval)
