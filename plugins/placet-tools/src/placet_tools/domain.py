@@ -186,8 +186,10 @@ class ToolsDomain(Domain):
     ) -> RuleRefusal | None:
         """Return the refusal of a call; an approval that it needs comes last."""
         key = key_of(intent["req_id"])
-        if (known := draft.get(self.records.calls, key, "state")) is not None:
-            return refuse(KEY_KNOWN, f"call {key!r} is {known}; it does not run again", key=key)
+        if (known := draft.entity(self.records.calls, key)) is not None:
+            is_own = known["agent"] == intent["agent_id"]
+            state = known["state"] if is_own else "of another agent"
+            return refuse(KEY_KNOWN, f"call {key!r} is {state}; it does not run again")
         if (refusal := self._same(draft, tool, call)) is not None:
             return refusal
         needed = None
