@@ -250,6 +250,7 @@ def message_for(detail: "ErrorDetails") -> str:
 _IN_JSON: Final = {
     "dict_type": "input should be an object",
     "list_type": "input should be an array",
+    "tuple_type": "input should be an array",
     "model_type": "input should be an object",
     "model_attributes_type": "input should be an object",
 }

@@ -74,7 +74,8 @@ async def test_a_lost_plan_is_answered_with_old_and_new_values_and_who_changed_t
     assert issue.code == "stale_context"
     assert issue.message == (
         "auction.lots/lamp was changed by others while this was decided, so nothing of it was "
-        "done; the view shows the present values: propose what fits them"
+        "done; the view shows the present values: propose what fits them; if it rests on a few "
+        "values alone, name their paths in if_unchanged, and no other change makes it stale"
     )
     assert [{**one, "seq": None} for one in issue.changed] == [
         {"path": "auction.lots/lamp/by", "by": "bob", "old": None, "new": "bob", "seq": None},

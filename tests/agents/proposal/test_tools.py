@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import TypedDict
 
 from placet.agents import ChatIntent
+from placet.agents.proposal.catalogue import ASK, STOP
 from placet.agents.proposal.tools import definitions, parse_intent, to_intent
 from placet.domains.world import World
+from placet.kernel import Domain, Draft, Kind
 from tests.agents.till import Till
 
 
@@ -27,6 +30,56 @@ def test_a_tool_selection_is_wrapped_into_an_intent() -> None:
     assert intent == ChatIntent(type="action_call", action_id="Move", inputs={"to": [1, 2]})
     asked = to_intent("ask_clarification", '{"question": "Which counter?"}', domain=World())
     assert asked == ChatIntent(type="clarification_request", question="Which counter?")
+
+
+class Careful(TypedDict):
+    if_unchanged: bool
+
+
+def _nothing(_draft: Draft, _intent: object) -> None:
+    """Change nothing."""
+
+
+class Own(Domain):
+    """A kind whose payload has a field of the name of the conditions."""
+
+    name, version = "own", "1"
+    kinds = (Kind("own.act", Careful, _nothing),)
+
+
+def test_a_call_of_a_kind_may_name_the_values_that_it_rests_on() -> None:
+    tools = {tool.name: tool.schema for tool in definitions(domain=World())}
+    paths = tools["Move"]["properties"]["if_unchanged"]
+    assert (paths["type"], paths["items"]) == ("array", {"type": "string"})
+    assert "if_unchanged" not in tools["Move"].get("required", ())
+    assert all("if_unchanged" not in tools[name]["properties"] for name in (ASK, STOP))
+    path = "world.objects/lamp/holder"
+    intent = to_intent("Move", {"to": [1, 2], "if_unchanged": [path]}, domain=World())
+    assert (intent.inputs, intent.if_unchanged) == ({"to": [1, 2]}, [path])
+    assert parse_intent(intent.model_dump(), domain=World()) == intent
+    assert (
+        to_intent("Move", {"to": [1, 2], "if_unchanged": None}, domain=World()).if_unchanged == []
+    )
+
+
+def test_a_field_of_the_payload_with_the_name_of_the_conditions_is_the_payloads() -> None:
+    [tool, *_] = definitions(domain=Own())
+    assert tool.schema["properties"]["if_unchanged"]["type"] == "boolean"
+    intent = to_intent("own__act", {"if_unchanged": True}, domain=Own())
+    assert (intent.inputs, intent.if_unchanged) == ({"if_unchanged": True}, [])
+
+
+@pytest.mark.parametrize(
+    ("paths", "says"),
+    [
+        ("world.objects/lamp", "input should be an array, got 'world.objects/lamp'"),
+        (["lamp"], "a path is collection/entity or collection/entity/field as in the view, of"),
+        (["a/b"] * 17, "should have at most 16 items"),
+    ],
+)
+def test_paths_of_another_form_are_an_error_prompt(paths: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        to_intent("Move", {"to": [1, 2], "if_unchanged": paths}, domain=World())
 
 
 @pytest.mark.parametrize(

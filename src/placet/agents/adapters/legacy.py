@@ -6,7 +6,7 @@ from anyio import to_thread
 
 from placet.agents.adapters.scripted import plan_of
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
-from placet.agents.proposal.legacy import AgentAdapter, ChatIntent, ExecutionPlan
+from placet.agents.proposal.legacy import AgentAdapter, ChatIntent, ExecutionPlan, action_of
 from placet.agents.proposal.plan import VERSION
 from placet.agents.proposal.repair_text import history_after, message_after
 from placet.schemas.codec import Json
@@ -75,18 +75,15 @@ def plan_of_answer(answer: object, context: PlannerInput) -> Json:
     """
     if isinstance(answer, ExecutionPlan):
         questions = [intent for intent in answer.actions if intent.type != "action_call"]
-        actions = [_action(intent) for intent in answer.actions if intent.type == "action_call"]
-        plan = {**plan_of(context, actions, goal=answer.goal), "notes": answer.notes}
+        actions = [action_of(intent) for intent in answer.actions if intent.type == "action_call"]
+        plan = plan_of(context, [], goal=answer.goal)
+        plan |= {"actions": actions, "notes": answer.notes}
         return {**plan, **_stop(questions[0])} if questions else plan
     if isinstance(answer, ChatIntent):
         if answer.type == "clarification_request":
             return {**plan_of(context, []), **_stop(answer)}
-        return plan_of(context, [_action(answer)])
+        return {**plan_of(context, []), "actions": [action_of(answer)]}
     return {"version": VERSION, "goal": "", "answer": type(answer).__name__}
-
-
-def _action(intent: ChatIntent) -> tuple[str, dict[str, Json]]:
-    return intent.action_id or "", intent.inputs
 
 
 def _stop(intent: ChatIntent) -> dict[str, Json]:

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from placet.actors.policies.contention import lost_refs
 from placet.agents.loop.recorder import SystemIntentFactory
 from placet.agents.ports import Handle, Outcome, WorldPort
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import RULINGS, ApprovalPolicy, Mode, PolicyDecision, covers
-from placet.agents.proposal.plan import Action, Issue, Plan
+from placet.agents.proposal.plan import Action, DecidedAction, Issue, Plan
 from placet.agents.proposal.turn_result import ActionOutcome, PlanResult, StateChange, Status
 from placet.domains.session import COLLECTIONS, PLAN_CHANGED
 from placet.kernel.plugin.domain import Risk
@@ -83,8 +84,17 @@ class PlanExecutor:
         self._policy = policy
         self.shown: dict[str, tuple[StateChange, ...]] = {}
 
-    async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> PlanResult:
-        """Submit a parsed plan: apply it, hold it for an approval, or return the refusals."""
+    async def submit(
+        self, plan: Plan, mode: Mode, *, seconds_left: float, last: Sequence[Intent] = ()
+    ) -> PlanResult:
+        """Submit a parsed plan: apply it, hold it for an approval, or return the refusals.
+
+        Args:
+            plan: The plan, with the values of its conditions.
+            mode: Mode of the session.
+            seconds_left: Real seconds to wait for effects.
+            last: Intents of the agent that are applied with the plan, after it.
+        """
         for _ in range(_RETRIES):
             intents = self._intents(plan.actions, plan.base_seq)
             previewed = await self._world.submit(intents, dry_run=True)
@@ -94,7 +104,7 @@ class PlanExecutor:
             if broken is not None:
                 return _refused(plan, [broken])
             if not previewed.admitted:
-                return _refused(plan, [Issue.of_refusal(refusal) for refusal in previewed.refusals])
+                return _refused_batch(plan, previewed, 0)
             grants = await self._grants_for(plan, applied, risks, mode)
             if ruling.decision == "hold" or None in grants:
                 return await self._request_approval(plan, ruling)
@@ -104,7 +114,7 @@ class PlanExecutor:
                 use = self._recorder.intent("session.use", grant=name, proposer=proposer, uses=1)
                 ahead.append(use)
             verdict = await self._world.submit(
-                [*ahead, *intents], identity=self._agent, shows_changes=True
+                [*ahead, *intents, *last], identity=self._agent, shows_changes=True
             )
             if RefusalCode.UNAUTHORIZED in verdict.codes:
                 return self._agent_removed(plan)
@@ -125,7 +135,7 @@ class PlanExecutor:
             seconds_left: Real seconds to wait for effects.
         """
         approval = person.approval
-        actions = tuple(Action(**action) for action in approval["actions"])
+        actions = tuple(DecidedAction(**action) for action in approval["actions"])
         plan = Plan.model_construct(goal=approval["goal"], base_seq=0, actions=actions)
         for _ in range(_RETRIES):
             now = self._world.seq
@@ -166,7 +176,7 @@ class PlanExecutor:
         first: Sequence[Intent] = (),
     ) -> PlanResult:
         limits = self._limits
-        actions: list[dict[str, Json]] = [action.model_dump() for action in plan.actions]
+        actions = [action.to_row() for action in plan.actions]
         needs = "approve" if ruling.role else "confirm"
         seconds = limits.approve_seconds_max if ruling.role else limits.confirm_seconds_max
         content = canonical([actions, plan.base_seq, self._agent.agent_id, self._session])
@@ -285,6 +295,8 @@ class PlanExecutor:
             intent = self._agent.intent(action.kind)
             intent["payload"] = dict(action.payload)
             intent["context_seq"] = base_seq
+            if isinstance(action, DecidedAction) and action.expect:
+                intent["expect"] = list(action.expect)
             intents.append(intent)
         return intents
 
@@ -323,7 +335,7 @@ class PlanExecutor:
         """
         if not verdict.admitted:
             return _refused_batch(plan, verdict, ahead)
-        results = verdict.results[ahead:]
+        results = verdict.results[ahead : ahead + len(plan.actions)]
         outcomes = await self._world.gateway.outcomes(verdict, seconds_max=max(0.0, seconds_left))
         decisions = []
         has_acted = False
@@ -403,9 +415,11 @@ def _refused(plan: Plan, issues: Sequence[Issue]) -> PlanResult:
 
 def _refused_batch(plan: Plan, verdict: Verdict, ahead: int) -> PlanResult:
     """Return the outcome of a plan whose batch, with the recorder's intents ahead, was refused."""
-    return _refused(
+    refused = _refused(
         plan, [_shift_pointer(Issue.of_refusal(refusal), ahead) for refusal in verdict.refusals]
     )
+    names = [name for refusal in verdict.refusals for name in lost_refs(refusal)]
+    return refused._replace(contested=tuple(dict.fromkeys(names)))
 
 
 def _shift_pointer(issue: Issue, ahead: int) -> Issue:

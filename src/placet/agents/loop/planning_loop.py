@@ -14,6 +14,7 @@ from hashlib import blake2b
 
 import anyio
 
+from placet.agents.loop.expected_values import with_expected
 from placet.agents.loop.losses import is_loss, with_old_values
 from placet.agents.loop.model_calls import BudgetExceeded
 from placet.agents.loop.plan_executor import PlanExecutor
@@ -175,7 +176,7 @@ class PlanningLoop:
         if not raw.calls and raw.plan is None and raw.unread is None and raw.text.strip():
             self._note(raw, "said")
             return TurnEnd("said", Code.SAID, raw.text)
-        plan, issues = read(raw, context, self._mode, self._limits)
+        plan, issues = decided(*read(raw, context, self._mode, self._limits), context)
         if plan is None:
             self._note(raw, "invalid", issues=tuple(issues))
             self.counters.repairs += 1
@@ -297,6 +298,21 @@ def read(
         code = RefusalCode.CONTEXT_FROM_FUTURE
         return None, [Issue(code=code, message=message, at="/base_seq")]
     return plan, issues
+
+
+def decided(
+    plan: Plan | None, issues: list[Issue], context: PlannerInput
+) -> tuple[Plan | None, list[Issue]]:
+    """Return a parsed plan with the values that it expects, those of its context's view.
+
+    Returns:
+        The plan and no issues; or None and at least one issue.
+    """
+    if plan is None:
+        return None, issues
+    declared = context.catalogue.registry.collections
+    plan, issues = with_expected(plan, context.state, context.base_seq, declared)
+    return (None, issues) if issues else (plan, issues)
 
 
 def after_invalid(

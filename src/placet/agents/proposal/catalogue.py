@@ -11,7 +11,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import TypedDict
 
-from placet.agents.proposal.tool_schema import tool_schema
+from placet.agents.proposal.plan import IF_UNCHANGED
+from placet.agents.proposal.tool_schema import tool_schema, with_conditions
 from placet.kernel.plugin.domain import Command, Domain, Kind
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json, to_json
@@ -123,12 +124,27 @@ class Catalogue:
             }
         return self._schemas
 
-    def tool_schemas(self) -> Mapping[str, Json]:
-        """Return the schema of every visible kind as a tool, by name; see `tool_schema`."""
+    def payload_schemas(self) -> Mapping[str, Json]:
+        """Return the schema of every visible kind's payload for a model; see `tool_schema`."""
         return {
             name: tool_schema(schema, self.kinds[name].choices)
             for name, schema in self.schemas().items()
         }
+
+    def tool_schemas(self) -> Mapping[str, Json]:
+        """Return the schema of every visible kind as a tool: its payload, and `if_unchanged`."""
+        return {name: with_conditions(one) for name, one in self.payload_schemas().items()}
+
+    def takes_conditions(self, kind: str) -> bool:
+        """Return whether `if_unchanged` in a call of a kind is a condition.
+
+        It is not if the payload of the kind has a field of this name.
+        """
+        return kind not in self.kinds or IF_UNCHANGED not in self._fields(kind)
+
+    def _fields(self, kind: str) -> Mapping[str, Json]:
+        properties: Mapping[str, Json] = tool_schema(self.schemas()[kind])["properties"]
+        return properties
 
     def missing_tool(self, kind: Kind) -> str | None:
         """Return an effect kind of a kind that has no executor.

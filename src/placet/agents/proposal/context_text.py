@@ -19,6 +19,7 @@ RULES: Final = (
     "Use only the kinds that are listed. Never invent one.",
     "Read the view before you propose, and check that what a kind needs is there.",
     "If one required value is missing, ask the smallest question: list only what is missing.",
+    "Name in `if_unchanged` the few values an action rests on: no other change makes it stale.",
     "Never state that something changed unless a result says `applied`.",
     "If nothing safe fits the goal, call `stop` and say why.",
 )

@@ -8,6 +8,9 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
+from placet.agents.proposal.plan import IF_UNCHANGED
+from placet.schemas.codec import Json
+
 
 class ChatIntent(BaseModel):
     """One proposed action, or a question.
@@ -16,6 +19,7 @@ class ChatIntent(BaseModel):
         type: `action_call`, or `clarification_request`.
         action_id: Kind of the intent; required in an `action_call`.
         inputs: Payload of the intent.
+        if_unchanged: Paths of the values that the decision rests on; see `plan.Action`.
         question: Question to the user; required in a `clarification_request`.
         confirmed: Ignored: a proposer cannot confirm its own proposal.
 
@@ -28,6 +32,7 @@ class ChatIntent(BaseModel):
     type: Literal["action_call", "clarification_request"]
     action_id: str | None = None
     inputs: dict[str, JsonValue] = Field(default_factory=dict)
+    if_unchanged: list[str] = Field(default_factory=list)
     question: str | None = None
     confirmed: bool = False
 
@@ -37,6 +42,14 @@ class ChatIntent(BaseModel):
         if not (getattr(self, name) or "").strip():
             raise ValueError(f"an intent of type {self.type!r} needs a text as {name!r}")
         return self
+
+
+def action_of(intent: ChatIntent) -> dict[str, Json]:
+    """Return an intent of type `action_call` as an action of a plan, plain JSON."""
+    action: dict[str, Json] = {"kind": intent.action_id or "", "payload": intent.inputs}
+    if intent.if_unchanged:
+        action[IF_UNCHANGED] = intent.if_unchanged
+    return action
 
 
 class ExecutionPlan(BaseModel):

@@ -5,17 +5,50 @@ defined here (`confirmed`, `role`) is an error that the proposer may repair.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic_core import PydanticCustomError
 
 from placet.agents.proposal.codes import facts_of
 from placet.schemas.codec import Json
-from placet.schemas.refusal import Refusal
+from placet.schemas.condition import CONDITIONS_MAX, PATH_STEPS_MAX, Condition, path_text, steps_of
+from placet.schemas.refusal import Refusal, RefusalCode
 
 VERSION: Final = "placet.plan/1"
 
+IF_UNCHANGED: Final = "if_unchanged"
+"""Name of the field of an action, and of the parameter of a tool, that has the paths of values."""
+
 _KINDS_SHOWN: Final = 4
+_PATH_CHARS_MAX: Final = 2_048
+
+
+def _checked_path(path: str) -> str:
+    try:
+        steps_of(path)
+    except ValueError:
+        raise PydanticCustomError(
+            "path",
+            "a path is collection/entity or collection/entity/field as in the view, of at most "
+            f"{PATH_STEPS_MAX} steps",
+        ) from None
+    return path
+
+
+Path: TypeAlias = Annotated[str, Field(max_length=_PATH_CHARS_MAX), AfterValidator(_checked_path)]
+Paths: TypeAlias = Annotated[
+    tuple[Path, ...],
+    Field(
+        max_length=CONDITIONS_MAX,
+        description=(
+            "Paths of values that it rests on, such as world.objects/lamp/holder. It is done if "
+            "these are as in the view, and no other change makes it stale."
+        ),
+    ),
+]
+"""Paths of values that must be as the proposer saw them. It names no values: those are of the view
+that it was shown, so it cannot write a wrong one."""
 
 StopCode = Literal["clarification_needed", "unsupported_goal", "unsafe_goal"]
 
@@ -33,13 +66,42 @@ class Action(Strict):
         id: Name of the action inside the plan, for results to point at; may be empty.
         kind: Kind of the intent; for an unknown kind, the answer lists the nearest names.
         payload: Payload of the intent.
+        if_unchanged: Paths of the values that the decision rests on, such as
+            `world.objects/lamp/holder`. The action is refused if one is not as in the view that the
+            plan was decided on, and no other change makes it stale. Empty: it depends on the
+            entities that its kind reads.
         why: Comment for people, without effect.
     """
 
     id: str = Field(default="", pattern=r"^(?:[a-z][a-z0-9_]{0,31})?$")
     kind: str = Field(max_length=64)
     payload: dict[str, JsonValue] = {}
+    if_unchanged: Paths = ()
     why: str = Field(default="", max_length=500)
+
+    def to_row(self) -> dict[str, Json]:
+        """Return the action as an approval request records it, without empty conditions."""
+        row: dict[str, Json] = {
+            "id": self.id,
+            "kind": self.kind,
+            "payload": self.payload,
+            "why": self.why,
+        }
+        return {**row, IF_UNCHANGED: list(self.if_unchanged)} if self.if_unchanged else row
+
+
+class DecidedAction(Action):
+    """An action of a plan whose view is known: its paths have the values that it saw.
+
+    Attributes:
+        expect: Conditions of the intent.
+    """
+
+    expect: tuple[Condition, ...] = ()
+
+    def to_row(self) -> dict[str, Json]:
+        """Return the action as plain JSON, without empty conditions."""
+        return {**super().to_row(), **({"expect": list(self.expect)} if self.expect else {})}
 
 
 def kinds_text(kinds: Iterable[str]) -> str:
@@ -112,7 +174,8 @@ class Issue(Strict):
         at: JSON pointer into the plan.
         suggestions: Nearest valid values, best first.
         changed: Visible changes by other agents that led to the refusal: `{path, by, seq, new}`;
-            where a proposer is asked again, the changed fields, also with `old`.
+            where a proposer is asked again, the changed fields, also with `old`. Of a condition
+            `{path, new}`.
     """
 
     code: str
@@ -137,8 +200,14 @@ class Issue(Strict):
             message=refusal.message,
             at=at,
             suggestions=tuple(refusal.suggestions),
-            changed=tuple(
-                {"path": one["entity"], "by": one["by"], "seq": one["seq"], "new": one["now"]}
-                for one in refusal.changed
-            ),
+            changed=_changes_of(refusal),
         )
+
+
+def _changes_of(refusal: Refusal) -> tuple[dict[str, JsonValue], ...]:
+    if refusal.code == RefusalCode.CONDITION_FAILED:
+        return ({"path": path_text(refusal.details["path"]), "new": refusal.details["found"]},)
+    return tuple(
+        {"path": one["entity"], "by": one["by"], "seq": one["seq"], "new": one["now"]}
+        for one in refusal.changed
+    )

@@ -16,7 +16,15 @@ from pydantic_core import ErrorDetails
 from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, Vocabulary, kind_name
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.limits import AgentLimits
-from placet.agents.proposal.plan import VERSION, Action, Issue, Plan, Stop
+from placet.agents.proposal.plan import (
+    IF_UNCHANGED,
+    VERSION,
+    Action,
+    Issue,
+    Paths,
+    Plan,
+    Stop,
+)
 from placet.schemas.codec import Json, canonical, from_json, to_json
 from placet.schemas.json_value import (
     InvalidJsonValue,
@@ -33,6 +41,7 @@ ISSUES_MAX: Final = 32
 _DEPTH_MAX: Final = 32
 _LIMITS: Final = AgentLimits()
 _STOPS: Final[TypeAdapter[Stop]] = TypeAdapter(Stop)
+_PATHS: Final[TypeAdapter[tuple[str, ...]]] = TypeAdapter(Paths)
 
 
 class Call(NamedTuple):
@@ -111,6 +120,7 @@ def parse_calls(
     size = sum(len(str(call.arguments).encode("utf-8", "replace")) for call in calls)
     if size > limits.plan_bytes_max:
         return None, [_too_large(size, limits)]
+    catalogue = Catalogue.of(domain)
     issues: list[Issue] = []
     stops: list[Stop] = []
     actions: list[Action] = []
@@ -125,7 +135,10 @@ def parse_calls(
             issues += call_issues
             stops += [] if stop is None else [stop]
         else:
-            actions.append(Action.model_construct(kind=kind_name(call.name), payload=value))
+            kind = kind_name(call.name)
+            paths, call_issues = _paths_of(kind, value, at, catalogue)
+            issues += call_issues
+            actions.append(Action.model_construct(kind=kind, payload=value, if_unchanged=paths))
             places.append(at)
     if len(stops) > 1:
         message = f"a plan stops for one reason, got {len(stops)}; leave the others out"
@@ -140,7 +153,27 @@ def parse_calls(
         actions=tuple(actions),
         stop=stops[0] if stops else None,
     )
-    return _judged(plan, Catalogue.of(domain), limits, actions_max, places)
+    return _judged(plan, catalogue, limits, actions_max, places)
+
+
+def _paths_of(
+    kind: str, arguments: dict[str, Json], at: str, catalogue: Catalogue
+) -> tuple[tuple[str, ...], list[Issue]]:
+    """Take the paths of `if_unchanged` out of the arguments of a call."""
+    if IF_UNCHANGED not in arguments or not catalogue.takes_conditions(kind):
+        return (), []
+    paths = arguments.pop(IF_UNCHANGED)
+    try:
+        return _PATHS.validate_python([] if paths is None else paths), []
+    except ValidationError as error:
+        return (), [
+            Issue(
+                code=Code.ENVELOPE_INVALID,
+                message=message_for(detail),
+                at=f"{at}/{IF_UNCHANGED}{pointer(detail['loc'])}",
+            )
+            for detail in error.errors(include_url=False)
+        ]
 
 
 def _arguments(call: Call, at: str, limits: AgentLimits) -> tuple[Json, list[Issue]]:

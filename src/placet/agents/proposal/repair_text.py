@@ -7,6 +7,7 @@ from placet.agents.proposal.adapter import Repair
 from placet.agents.proposal.plan import Issue
 from placet.agents.proposal.view_json import cut
 from placet.schemas.codec import Json, to_json
+from placet.schemas.refusal import RefusalCode
 
 _LINE_BYTES_MAX: Final = 4 * 1024
 
@@ -53,6 +54,6 @@ def _fault(issue: Issue) -> str:
     parts += [
         f"{one['path']}: {to_json(one['old']).decode()} -> {to_json(one['new']).decode()}."
         for one in issue.changed
-        if "old" in one and "new" in one
+        if "old" in one and "new" in one and issue.code != RefusalCode.CONDITION_FAILED
     ]
     return " ".join(parts)

@@ -16,9 +16,20 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from pydantic import TypeAdapter
+
+from placet.agents.proposal.plan import IF_UNCHANGED, Paths
 from placet.schemas.codec import Json, to_json
 
 _Schema = dict[str, Any]
+
+_PATHS: Final = TypeAdapter(Paths).json_schema()
+_CONDITIONS: Final[_Schema] = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": _PATHS["description"],
+}
+"""Without the bounds, which not every provider takes: the parser checks them."""
 
 _PROPERTY_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _ATTRIBUTES: Final = re.compile(r"\n\s*(?:Attributes|Args|Parameters):[ \t]*\n")
@@ -50,6 +61,17 @@ def tool_schema(schema: Json, choices: Mapping[str, Sequence[str]] = MappingProx
         if name in properties:
             _choose(properties[name], values)
     return root
+
+
+def with_conditions(schema: Json) -> Json:
+    """Return the schema of a tool with the parameter `if_unchanged`.
+
+    A payload with a field of this name keeps it: such a tool has no conditions.
+    """
+    properties = schema["properties"]
+    if IF_UNCHANGED in properties:
+        return schema
+    return {**schema, "properties": {**properties, IF_UNCHANGED: _CONDITIONS}}
 
 
 def _choose(schema: _Schema, values: Sequence[str]) -> None:

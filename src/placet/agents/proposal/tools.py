@@ -6,7 +6,7 @@ from typing import Annotated, Final, NamedTuple
 from pydantic import Field, ValidationError
 
 from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, Vocabulary, wire_name
-from placet.agents.proposal.legacy import ChatIntent
+from placet.agents.proposal.legacy import ChatIntent, action_of
 from placet.agents.proposal.plan import Issue, Stop, Strict, plan_json
 from placet.agents.proposal.plan_parser import Call, parse, parse_calls
 from placet.agents.proposal.tool_schema import tool_schema
@@ -62,7 +62,12 @@ def to_intent(name: str, arguments: str | Mapping[str, Json], *, domain: Vocabul
     if plan.stop is not None:
         return ChatIntent(type="clarification_request", question=plan.stop.message)
     action = plan.actions[0]
-    return ChatIntent(type="action_call", action_id=action.kind, inputs=action.payload)
+    return ChatIntent(
+        type="action_call",
+        action_id=action.kind,
+        inputs=action.payload,
+        if_unchanged=list(action.if_unchanged),
+    )
 
 
 def parse_intent(text: object, *, domain: Vocabulary) -> ChatIntent | str:
@@ -84,8 +89,8 @@ def parse_intent(text: object, *, domain: Vocabulary) -> ChatIntent | str:
         return f"The intent is no valid JSON: {error}. Send one JSON object and nothing else."
     if intent.type == "clarification_request":
         return intent
-    plan = plan_json("one action", 0, [(intent.action_id or "", intent.inputs)])
-    _, issues = parse(plan, domain=domain)
+    plan = plan_json("one action", 0, [])
+    _, issues = parse({**plan, "actions": [action_of(intent)]}, domain=domain)
     return error_prompt(issues) if issues else intent
 
 

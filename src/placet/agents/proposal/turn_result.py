@@ -101,6 +101,8 @@ class PlanResult(NamedTuple):
         approval_id: Of the approval request; empty if none was made.
         has_acted: An action that is more than a read took effect, or some of its effects were
             executed, so that another plan would not start from the same state.
+        contested: Visible entities, `collection/entity`, for whose changes or lease by other agents
+            it was refused.
     """
 
     status: Status
@@ -109,6 +111,7 @@ class PlanResult(NamedTuple):
     diff: tuple[StateChange, ...] = ()
     approval_id: str = ""
     has_acted: bool = False
+    contested: tuple[str, ...] = ()
 
 
 class TurnEnd(NamedTuple):

@@ -29,7 +29,7 @@ from placet.agents.adapters import as_adapter
 from placet.agents.adapters.legacy import confirms, plan_of_answer
 from placet.agents.loop.model_calls import ModelCalls, digest_of, request_digest
 from placet.agents.loop.plan_executor import PlanExecutor, Resolution
-from placet.agents.loop.planning_loop import PlanningLoop, end_of, end_of_stop
+from placet.agents.loop.planning_loop import PlanningLoop, decided, end_of, end_of_stop
 from placet.agents.loop.recorder import GONE, GONE_SECONDS, SessionRecorder, SystemIntentFactory
 from placet.agents.loop.shared_budget import SharedBudget, require_account
 from placet.agents.ports import Handle, WorldPort
@@ -49,6 +49,7 @@ from placet.agents.session.message_route import MessageCommand, parse_command
 from placet.domains.session import KINDS
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.view import View
 
 if TYPE_CHECKING:
     from placet.kernel.plugin.domain import Domain
@@ -220,8 +221,15 @@ class Session:
                     return await turn.end(TurnEnd("failed", code, TABLE[code].text))
                 return await self._ask_agent(turn, chosen, catalogue, media)
 
-    async def hand_off(self, intent: ChatIntent | ExecutionPlan) -> Turn:
+    async def hand_off(
+        self, intent: ChatIntent | ExecutionPlan, *, view: View | None = None
+    ) -> Turn:
         """Submit an intent that a custom adapter made of a message, and return its turn.
+
+        Args:
+            intent: The intent, or a plan.
+            view: View that it was decided on, which has the values of `if_unchanged`; None if it
+                was decided without one, so that it may name no paths.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -231,7 +239,8 @@ class Session:
             goal = intent.question if isinstance(intent, ChatIntent) else intent.goal
             goal = goal or "(handed over)"
             message = f"{goal} (confirmed: ignored)" if confirms(intent) else goal
-            context = PlannerInput(goal, "", self.world.seq, catalogue)
+            state = None if view is None else plain_view(view)
+            context = PlannerInput(goal, "", self.world.seq, catalogue, state)
             async with self._turn(message, "agent") as turn:
                 plan, issues = parse(
                     plan_of_answer(intent, context),
@@ -239,6 +248,7 @@ class Session:
                     limits=self.limits,
                     actions_max=self._mode.actions_max,
                 )
+                plan, issues = decided(plan, issues, context)
                 return await self._carry_out(turn, plan, issues)
 
     # approval requests and grants: nothing passed to `resolve` changes the stored plan

@@ -155,7 +155,7 @@ async def test_searches_are_bounded() -> None:
     assert (plan, issues[0].code) == (None, "kind_unknown")
     script = Script(*[[find(str(n))] for n in range(9)])
     with pytest.raises(PlannerOverBudget) as failure:
-        await Llm(script).propose(context._replace(tokens_left=raw.usage.input_tokens // 2))
+        await Llm(script).propose(context._replace(tokens_left=raw.usage.input_tokens * 2 // 3))
     assert 1 <= len(script.asked) == failure.value.usage.requests < 1 + finding.ROUNDS_MAX
     assert failure.value.code == "tokens_exhausted"
 

@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import Field, JsonValue
 
 from placet.agents.proposal.catalogue import Catalogue, wire_name
-from placet.agents.proposal.plan import Strict
+from placet.agents.proposal.plan import Paths, Strict
 from placet.agents.proposal.plan_parser import Call
 from placet.agents.proposal.tool_schema import tool_schema
 from placet.agents.proposal.tools import TALKING, ToolDefinition
@@ -40,6 +40,7 @@ class _Proposal(Strict):
     payload: dict[str, JsonValue] = Field(
         description=f"The payload, as {FIND} describes it for this kind."
     )
+    if_unchanged: Paths = ()
 
 
 TOOLS: Final = (
@@ -77,7 +78,7 @@ def found(catalogue: Catalogue, arguments: str) -> dict[str, Json]:
     fitting = [name for score, name in scores if score]
     if not fitting:
         return {"kinds": [], "more": 0, "names": catalogue.kind_names()}
-    schemas = catalogue.tool_schemas()
+    schemas = catalogue.payload_schemas()
     shown = [catalogue.kinds[name] for name in fitting[:_FOUND_MAX]]
     kinds = [
         {
