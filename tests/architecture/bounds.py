@@ -393,6 +393,7 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "agents/loop/planning_loop.py:PlanningLoop.attempts",
         "agents/loop/planning_loop.py:TurnUsage.repairing",
         "agents/loop/planning_loop.py:TurnUsage.seen",
+        "agents/loop/turn_lease.py:TurnLease._refs",
         "agents/proposal/legacy.py:ChatIntent.if_unchanged",
         "agents/proposal/legacy.py:ChatIntent.inputs",
         "agents/proposal/plan.py:Action.payload",

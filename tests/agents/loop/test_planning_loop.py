@@ -12,6 +12,7 @@ from placet.agents.loop.planning_loop import (
     after_refused,
     over_budget,
 )
+from placet.agents.loop.turn_lease import TurnLease
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerUnavailable, Usage
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.limits import AgentLimits
@@ -124,6 +125,7 @@ async def test_a_turn_that_is_stopped_takes_no_answer(stopped_in: str, requests:
         limits=AgentLimits(cost_usd_max=None),
         look=look,
         ask=ask,
+        lease=TurnLease(None, None),  # type: ignore[arg-type]  # takes none
         clock=lambda: 0.0,
     )
     end = await proposing.run()

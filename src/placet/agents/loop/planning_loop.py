@@ -18,6 +18,7 @@ from placet.agents.loop.expected_values import with_expected
 from placet.agents.loop.losses import is_loss, with_old_values
 from placet.agents.loop.model_calls import BudgetExceeded
 from placet.agents.loop.plan_executor import PlanExecutor
+from placet.agents.loop.turn_lease import TurnLease
 from placet.agents.proposal.adapter import (
     Adapter,
     PlannerInput,
@@ -81,6 +82,7 @@ class PlanningLoop:
         limits: Limits of the turn.
         look: Builds the context of each request.
         ask: Calls the adapter, and returns its answer.
+        lease: The lease that the turn takes after losses.
         clock: Returns real seconds.
 
     Attributes:
@@ -97,6 +99,7 @@ class PlanningLoop:
         limits: AgentLimits,
         look: Look,
         ask: Ask,
+        lease: TurnLease,
         clock: Callable[[], float],
     ) -> None:
         self._adapter = adapter
@@ -105,7 +108,10 @@ class PlanningLoop:
         self._limits = limits
         self._look = look
         self._ask = ask
+        self._lease = lease
         self._clock = clock
+        self._thought_s = 0.0
+        self._ends_at = 0.0
         self.counters = TurnUsage()
         self.attempts: list[Attempt] = []
         self._asking = anyio.CancelScope()
@@ -121,10 +127,16 @@ class PlanningLoop:
 
     async def run(self) -> TurnEnd:
         """Ask the adapter until the turn has an outcome, and return the end of the turn."""
+        self._ends_at = self._clock() + self._limits.seconds_max
+        try:
+            return await self._run()
+        finally:
+            await self._lease.end()
+
+    async def _run(self) -> TurnEnd:
         counters = self.counters
-        ends_at = self._clock() + self._limits.seconds_max
         while not self._stopped.is_set():
-            counters.seconds_left = ends_at - self._clock()
+            counters.seconds_left = self._ends_at - self._clock()
             try:
                 context = await self._look(counters)
             except ContextTooLarge as error:
@@ -139,14 +151,16 @@ class PlanningLoop:
             if self._stopped.is_set():  # while the context was built
                 break
             counters.requests += 1
+            began = self._clock()
             raw = await self._answer(counters.requests, context)
+            self._thought_s = self._clock() - began
             if isinstance(raw, PlannerOutput):
                 counters.usage = counters.usage.plus(raw.usage)
             if raw is None or self._stopped.is_set():  # an answer that comes with the stop is lost
                 break
             if isinstance(raw, TurnEnd):
                 return raw
-            counters.seconds_left = ends_at - self._clock()
+            counters.seconds_left = self._ends_at - self._clock()
             end = await self._take(raw, context)
             if end is not None:
                 return end
@@ -189,9 +203,7 @@ class PlanningLoop:
         if plan.stop is not None:
             self._note(raw, "stop")
             return end_of_stop(plan.stop)
-        result = await self._plan_executor.submit(
-            plan, self._mode, seconds_left=self.counters.seconds_left
-        )
+        result = await self._submit(plan)
         result = result._replace(issues=with_old_values(result.issues, context.state))
         kinds = tuple(action.kind for action in plan.actions)
         self._note(raw, result.status, kinds, result.issues)
@@ -201,7 +213,38 @@ class PlanningLoop:
         end = after_refused(result.issues, is_new, self.counters, self._limits, self._mode)
         if end is not None:
             end = end_of(result) if result.status == "failed" else end._replace(plan_result=result)
+        elif is_loss(result.issues):
+            await self._take_lease(result, self.counters.losses)
         return self._again_unless(end, raw, result.issues)
+
+    async def _submit(self, plan: Plan) -> PlanResult:
+        """Submit a plan, and release the lease with it.
+
+        A plan that a lease held up is right and too early: it is submitted again under an own
+        lease, at its old seq, and its proposer is not asked.
+        """
+        result = await self._submit_once(plan)
+        is_early = result.issues and all(one.code == RefusalCode.LEASED for one in result.issues)
+        if is_early and await self._take_lease(result, self.counters.losses + 1):
+            result = await self._submit_once(plan)
+        return result
+
+    async def _submit_once(self, plan: Plan) -> PlanResult:
+        return await self._plan_executor.submit(
+            plan,
+            self._mode,
+            seconds_left=self.counters.seconds_left,
+            last=self._lease.release(),
+        )
+
+    async def _take_lease(self, lost: PlanResult, losses: int) -> bool:
+        """Wait for a lease of the entities of a loss, until the turn is stopped or over."""
+        left = self._ends_at - self._clock()
+        if self._stopped.is_set():
+            return False
+        with anyio.CancelScope(deadline=anyio.current_time() + left) as self._asking:
+            return await self._lease.take(lost.contested, losses, self._thought_s)
+        return False
 
     def _count_refusal(self, plan: Plan, issues: Sequence[Issue]) -> bool:
         """Count a refused plan, and return whether it is progress.

@@ -19,7 +19,6 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AsyncExitStack, asynccontextmanager
-from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
@@ -32,6 +31,7 @@ from placet.agents.loop.plan_executor import PlanExecutor, Resolution
 from placet.agents.loop.planning_loop import PlanningLoop, decided, end_of, end_of_stop
 from placet.agents.loop.recorder import GONE, GONE_SECONDS, SessionRecorder, SystemIntentFactory
 from placet.agents.loop.shared_budget import SharedBudget, require_account
+from placet.agents.loop.turn_lease import TurnLease
 from placet.agents.ports import Handle, WorldPort
 from placet.agents.proposal.adapter import Adapter, Media, PlannerInput, PlannerOutput
 from placet.agents.proposal.catalogue import Catalogue
@@ -47,6 +47,7 @@ from placet.agents.session.active_turn import ActiveTurn
 from placet.agents.session.context_builder import ContextBuilder
 from placet.agents.session.message_route import MessageCommand, parse_command
 from placet.domains.session import KINDS
+from placet.kernel.ledger.leases import LEASE_KINDS
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.view import View
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 DecisionName = Literal["approve", "deny", "edit"]
 
 _DECISIONS: Final = frozenset({"approve", "deny", "edit"})
+_CATALOGUES_MAX: Final = 2
 _BY_HAND: Final = Mode("autonomous", 32, frozenset({"read", "low", "medium", "high"}), 1)
 """The mode for a person's own actions: none of them needs an approval."""
 
@@ -83,7 +85,8 @@ class Session:
         adapter: object,
         limits: AgentLimits,
         policy: ApprovalPolicy | None,
-        budget: str | None = None,
+        budget: str | None,
+        lease_after: int | None,
     ) -> None:
         self.name = name
         self.world = world
@@ -91,6 +94,7 @@ class Session:
         self._mode = mode_of(mode)
         self._agent = agent
         self._calls = calls
+        self._lease_after = lease_after
         self._adapter = None if adapter is None else as_adapter(adapter)
         own = SystemIntentFactory(world, system_intents)
         self._recorder = SessionRecorder(world, own, name, agent)
@@ -106,7 +110,8 @@ class Session:
         # recorded has no loop yet that `stop` could reach.
         self._is_stopped = False
         self._is_closed = False  # never false again
-        # At most one entry, of the kinds and executors that the agent has now.
+        # At most two entries: of the kinds and executors that the agent has now, with and without
+        # the kinds of leases.
         self._catalogues: dict[object, Catalogue] = {}
         # Empty until the session is open; then it alone owns the world that was opened for it.
         self.closing = AsyncExitStack()
@@ -131,6 +136,7 @@ class Session:
         limits: AgentLimits | None = None,
         policy: ApprovalPolicy | None = None,
         budget: str | None = None,
+        lease_after: int | None = 1,
     ) -> "SessionOpener":
         """Open a session: `async with Session.open(...) as session`, or await it and `close` it.
 
@@ -150,10 +156,13 @@ class Session:
             policy: A rule about whole plans; it can only be stricter than the mode.
             budget: Name of the account on which model calls draw, shared with all that draw on it
                 (domain `accounts`); None draws on none.
+            lease_after: Number of plans that a turn loses to changes or leases of other agents
+                before it leases these entities and asks the adapter again, in a world with leases;
+                None never leases. An adapter that answers within 20 ms never leases.
 
         Raises:
-            ValueError: The mode is unknown, the name is invalid, the world has no domain
-                `session`, or it has no account of the name `budget`.
+            ValueError: The mode is unknown, the name is invalid, `lease_after` is no count, the
+                world has no domain `session`, or it has no account of the name `budget`.
             SessionError: `session.agent_other`: the session belongs to another agent. Or it is new,
                 and the rule for names refuses its name.
             TypeError: The adapter is no adapter.
@@ -161,6 +170,7 @@ class Session:
         from placet.agents.session import opener  # noqa: PLC0415  # loads the runtime
 
         opener.session_name(session)
+        opener.check_lease_after(lease_after)
 
         async def open_in(closing: AsyncExitStack) -> Session:
             opened: WorldPort
@@ -185,6 +195,7 @@ class Session:
                 limits=limits or AgentLimits(),
                 policy=policy,
                 budget=budget,
+                lease_after=lease_after,
             )
 
         return SessionOpener(open_in)
@@ -219,6 +230,8 @@ class Session:
                 if chosen is None:
                     code = Code.PLANNER_UNCONFIGURED
                     return await turn.end(TurnEnd("failed", code, TABLE[code].text))
+                if self._lease_after is not None:  # the loop leases, not the adapter
+                    catalogue = await self._catalogue(without=LEASE_KINDS)
                 return await self._ask_agent(turn, chosen, catalogue, media)
 
     async def hand_off(
@@ -463,7 +476,8 @@ class Session:
             limits=self.limits,
             look=self._context_builder.begin(turn.message, catalogue, past, media),
             ask=ask,
-            clock=monotonic,
+            lease=TurnLease(self._agent, self._lease_after),
+            clock=anyio.current_time,
         )
         if self._is_stopped:  # `stop` was called while the turn was being recorded
             planning_loop.stop()
@@ -538,16 +552,17 @@ class Session:
         finally:
             self._calls.turns.discard(key)
 
-    async def _catalogue(self) -> Catalogue:
+    async def _catalogue(self, without: frozenset[str] = frozenset()) -> Catalogue:
         permitted = await self.world.gateway.permitted(self.agent_id)
-        kinds = (
-            frozenset(self.world.gateway.registry.kinds if permitted is None else permitted) - KINDS
-        )
+        known = self.world.gateway.registry.kinds if permitted is None else permitted
+        kinds = frozenset(known) - KINDS - without
         executed = await self.world.gateway.executed()
         catalogue = self._catalogues.get((kinds, executed))
         if catalogue is None:  # compiled again only when the kinds or executors of the agent change
             catalogue = Catalogue(self.world.gateway.registry, kinds, executed)
-            self._catalogues = {(kinds, executed): catalogue}
+            if len(self._catalogues) == _CATALOGUES_MAX:
+                self._catalogues.clear()
+            self._catalogues[kinds, executed] = catalogue
         return catalogue
 
 

@@ -1,0 +1,84 @@
+"""The lease of one turn: taken after losses to other agents, released at the end of the turn.
+
+A proposer that thinks for seconds loses again and again where others act many times a second. After
+a loss the loop leases the contested entities, so that no other agent changes them during the next
+thought. The world's settings of leases bound it. If the request is refused, the turn continues
+without a lease.
+"""
+
+from contextlib import AsyncExitStack
+from typing import Final
+
+import anyio
+
+from placet.actors.policies.contention import THOUGHT_SECONDS_MIN, RunningLease
+from placet.agents.ports import Handle
+from placet.schemas.errors import ClosedError, PlacetError, StoreError
+from placet.schemas.intent import Intent
+
+_THOUGHTS: Final = 2
+"""Length of a lease in thoughts: as long as the last one, and once more for what is slower now."""
+
+
+class TurnLease:
+    """At most one lease at a time; use it as an async context manager around the turn.
+
+    Args:
+        handle: Handle of the agent that proposes.
+        lease_after: Losses of the turn after which it leases; None never leases.
+    """
+
+    def __init__(self, handle: Handle, lease_after: int | None) -> None:
+        self._handle = handle
+        self._lease_after = lease_after
+        # The contested entities of this turn, the latest last: a turn that loses another one needs
+        # both.
+        self._refs: dict[str, None] = {}
+        self._held: RunningLease | None = None
+        self._ends_at = 0.0  # of the held lease, in seconds of the event loop
+        self._stack = AsyncExitStack()
+
+    def release(self) -> list[Intent]:
+        """Return the intent that releases the lease, to be the last of a batch; none without."""
+        return [] if self._held is None else [self._held.release()]
+
+    async def take(self, contested: tuple[str, ...], losses: int, thought_s: float) -> bool:
+        """Wait for a lease of all contested entities of the turn; return whether it runs.
+
+        It does not if there are none, or too few losses, if the thought was short, if the world has
+        no leases, or if the request is refused.
+
+        Args:
+            contested: Entities of the latest loss, `collection/entity`.
+            losses: Losses of the turn, with the latest.
+            thought_s: Seconds of the latest thought.
+        """
+        leases = self._handle.leases
+        is_long = anyio.current_time() + thought_s <= self._ends_at  # enough for another thought
+        if self._held is not None and is_long and self._refs.keys() >= set(contested):
+            return True
+        for name in contested:
+            self._refs.pop(name, None)
+            self._refs[name] = None
+        if leases is None or self._lease_after is None or losses < self._lease_after:
+            return False
+        if not contested or thought_s < THOUGHT_SECONDS_MIN:
+            return False
+        await self.end()
+        refs = [name.split("/", 1) for name in list(self._refs)[-leases.refs_max :]]
+        seconds = min(leases.seconds_max, _THOUGHTS * thought_s)
+        try:
+            lease = self._handle.lease(*refs, seconds=seconds)
+            self._held = await self._stack.enter_async_context(lease)
+        except (ClosedError, StoreError):
+            raise
+        except PlacetError:  # not permitted, an entity is gone, or there are too many tickets
+            return False
+        self._ends_at = anyio.current_time() + seconds
+        return True
+
+    async def end(self) -> None:
+        """Release the lease if it runs still; also when the task is canceled."""
+        self._held = None
+        with anyio.CancelScope(shield=True):
+            await self._stack.aclose()
