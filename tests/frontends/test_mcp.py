@@ -77,6 +77,9 @@ DECLINED = types.ElicitResult(action="decline")
 CANCELLED = types.ElicitResult(action="cancel")
 
 
+SUM = "till.box/box/sum"
+
+
 async def sum_in(session):
     return await session.world.state("till.box/box/sum")
 
@@ -171,6 +174,10 @@ async def test_a_plan_is_applied_whole_or_not_at_all():
             {"goal": "x", "actions": [{"kind": "till__put", "confirmed": True}]},
             "/actions/0/confirmed",
         ),
+        (
+            {"goal": "x", "actions": [{"kind": "till__put", "if_unchanged": SUM}]},
+            "/actions/0/if_unchanged",
+        ),
     ],
 )
 async def test_an_invalid_plan_is_refused_with_the_argument_at_fault(arguments, at):
@@ -181,6 +188,43 @@ async def test_an_invalid_plan_is_refused_with_the_argument_at_fault(arguments, 
         [attempt] = result.structured_content["attempts"]
         assert [issue["at"] for issue in attempt["issues"]] == [at]
         assert f"propose_plan: {at} " in result.content[0].text
+
+
+async def test_a_call_may_name_the_values_of_the_view_that_it_rests_on():
+    async with connected(YES, YES) as (client, session, asked):
+        tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+        assert tools["till__put"]["properties"]["if_unchanged"]["type"] == "array"
+        call = {"amount": 5, "if_unchanged": [SUM]}
+        unseen = await client.call_tool("till__put", call)
+        assert "if_unchanged needs a view" in unseen.content[0].text
+        await client.read_resource("placet://view")
+        await session.send("/till.put amount=2")
+        failed = await client.call_tool("till__put", call)
+        assert failed.structured_content["stop"] == "condition_failed"
+        (issue,) = failed.structured_content["attempts"][0]["issues"]
+        assert issue["at"] == "/actions/0/if_unchanged/0"
+        assert issue["changed"] == [{"path": SUM, "new": 2}]
+        assert "expected till.box/box/sum == 0, found 2" in failed.content[0].text
+        await client.read_resource("placet://view")
+        await client.call_tool("till__put", call)
+        action = {"kind": "till__put", "payload": {"amount": 500}, "if_unchanged": [SUM]}
+        again = {"goal": "x", "actions": [action]}
+        assert (await client.call_tool("propose_plan", again)).structured_content["outcome"] == (
+            "refused"
+        ), "the call before changed it"
+        await client.read_resource("placet://view")
+        held = await client.call_tool("propose_plan", again)
+        assert held.structured_content["route"] == "person"
+        assert await sum_in(session) == 507
+        assert len(asked) == 1
+
+
+@pytest.mark.parametrize("paths", ["till.box/box", [1], [["till.box", "box"]]])
+async def test_paths_of_another_form_are_refused(paths):
+    async with connected() as (client, _, _):
+        result = await client.call_tool("till__put", {"amount": 5, "if_unchanged": paths})
+        assert result.structured_content["stop"] == "payload_invalid"
+        assert "till__put: /if_unchanged" in result.content[0].text
 
 
 @pytest.mark.parametrize("protocol", MODES)

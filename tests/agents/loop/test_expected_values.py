@@ -139,15 +139,14 @@ async def test_an_approved_plan_expects_what_its_proposer_saw() -> None:
 async def test_a_handed_over_intent_expects_the_values_of_its_view() -> None:
     async with Orchestrator([Auction(), Sessions()]) as world:
         session = await Session.open(world=world, mode="autonomous")
-        agent = await world.register_agent("agent")
-        view = await agent.refresh_view()
+        state = await session.state()
         intent = ChatIntent(
             type="action_call", action_id="auction.offer", inputs={"amount": 9}, if_unchanged=[BY]
         )
         turn = await session.hand_off(intent)
         assert turn.message == "if_unchanged needs a view to have the values of: look at it first"
         await bob_offers(world, 1)
-        turn = await session.hand_off(intent, view=view)
+        turn = await session.hand_off(intent, state=state)
         assert turn.stop == "condition_failed"
-        turn = await session.hand_off(intent, view=await agent.refresh_view())
+        turn = await session.hand_off(intent, state=await session.state())
         assert turn.outcome == "applied"

@@ -7,7 +7,7 @@ may propose the same plan.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from placet.agents.proposal.plan import IF_UNCHANGED, Issue
+from placet.agents.proposal.plan import Issue
 from placet.agents.proposal.view_json import changes_between
 from placet.schemas.codec import Json, to_json
 from placet.schemas.condition import ABSENT, steps_of, value_at
@@ -82,8 +82,7 @@ def _with_seen(issue: Issue, state: Mapping[str, Mapping[str, Mapping[str, Json]
     )
     is_small = len(to_json([old, now])) <= _VALUES_BYTES_MAX
     changed = {"path": path, "old": old, "new": now} if is_small else {"path": path}
-    at = issue.at.replace("/expect/", f"/{IF_UNCHANGED}/")
-    return issue.model_copy(update={"message": message, "changed": (changed,), "at": at})
+    return issue.model_copy(update={"message": message, "changed": (changed,)})
 
 
 def _text(value: Json) -> str:

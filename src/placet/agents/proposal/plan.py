@@ -194,7 +194,7 @@ class Issue(Strict):
         """Convert a refusal of the gate to an issue, whose path points into the plan."""
         at = refusal.at or ""
         if at.startswith("/intents/"):
-            at = "/actions/" + at.removeprefix("/intents/")
+            at = "/actions/" + at.removeprefix("/intents/").replace("/expect/", f"/{IF_UNCHANGED}/")
         return cls(
             code=refusal.code,
             message=refusal.message,

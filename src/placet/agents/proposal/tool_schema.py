@@ -24,12 +24,12 @@ from placet.schemas.codec import Json, to_json
 _Schema = dict[str, Any]
 
 _PATHS: Final = TypeAdapter(Paths).json_schema()
-_CONDITIONS: Final[_Schema] = {
+CONDITIONS: Final[_Schema] = {
     "type": "array",
     "items": {"type": "string"},
     "description": _PATHS["description"],
 }
-"""Without the bounds, which not every provider takes: the parser checks them."""
+"""Schema of the parameter `if_unchanged`, without the bounds: the parser checks them."""
 
 _PROPERTY_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _ATTRIBUTES: Final = re.compile(r"\n\s*(?:Attributes|Args|Parameters):[ \t]*\n")
@@ -71,7 +71,7 @@ def with_conditions(schema: Json) -> Json:
     properties = schema["properties"]
     if IF_UNCHANGED in properties:
         return schema
-    return {**schema, "properties": {**properties, IF_UNCHANGED: _CONDITIONS}}
+    return {**schema, "properties": {**properties, IF_UNCHANGED: CONDITIONS}}
 
 
 def _choose(schema: _Schema, values: Sequence[str]) -> None:

@@ -50,7 +50,6 @@ from placet.domains.session import KINDS
 from placet.kernel.ledger.leases import LEASE_KINDS
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
-from placet.schemas.view import View
 
 if TYPE_CHECKING:
     from placet.kernel.plugin.domain import Domain
@@ -234,15 +233,13 @@ class Session:
                     catalogue = await self._catalogue(without=LEASE_KINDS)
                 return await self._ask_agent(turn, chosen, catalogue, media)
 
-    async def hand_off(
-        self, intent: ChatIntent | ExecutionPlan, *, view: View | None = None
-    ) -> Turn:
+    async def hand_off(self, intent: ChatIntent | ExecutionPlan, *, state: Json = None) -> Turn:
         """Submit an intent that a custom adapter made of a message, and return its turn.
 
         Args:
             intent: The intent, or a plan.
-            view: View that it was decided on, which has the values of `if_unchanged`; None if it
-                was decided without one, so that it may name no paths.
+            state: View that it was decided on, as `state` returned it: it has the values of
+                `if_unchanged`. None if it was decided without one, so that it may name no paths.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -252,7 +249,6 @@ class Session:
             goal = intent.question if isinstance(intent, ChatIntent) else intent.goal
             goal = goal or "(handed over)"
             message = f"{goal} (confirmed: ignored)" if confirms(intent) else goal
-            state = None if view is None else plain_view(view)
             context = PlannerInput(goal, "", self.world.seq, catalogue, state)
             async with self._turn(message, "agent") as turn:
                 plan, issues = parse(

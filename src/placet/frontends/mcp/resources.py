@@ -32,10 +32,14 @@ class Resources:
 
     Args:
         session: The session; its agent's visibility limits each resource.
+
+    Attributes:
+        state: The latest view that was read; None before.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.state: Json = None
 
     async def list(
         self, _request: Asked, _params: types.PaginatedRequestParams | None
@@ -90,7 +94,8 @@ class Resources:
 
     async def _view(self) -> Json:
         seq = self._session.world.seq  # read before the view, which is of this seq or a later one
-        return {"seq": seq, "view": await self._session.state()}
+        self.state = await self._session.state()
+        return {"seq": seq, "view": self.state}
 
     async def _kinds(self) -> Json:
         catalogue = await catalogue_of(self._session)

@@ -6,6 +6,8 @@ from typing import Final
 import mcp_types as types
 
 from placet.agents.proposal.catalogue import wire_name
+from placet.agents.proposal.plan import IF_UNCHANGED
+from placet.agents.proposal.tool_schema import CONDITIONS
 from placet.agents.proposal.tools import description_of
 from placet.agents.proposal.turn_result import ApprovalRequest, StateChange, Turn
 from placet.agents.session.session import Session
@@ -57,6 +59,7 @@ def plan_tool(name: str, kinds: Sequence[str]) -> types.Tool:
         "properties": {
             "kind": {"type": "string", "enum": list(kinds), "description": "Name of a tool."},
             "payload": {"type": "object", "description": "As the tool of that name takes it."},
+            IF_UNCHANGED: CONDITIONS,
         },
         "required": ["kind"],
     }

@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 from placet.agents.loop.recorder import SessionError
 from placet.agents.proposal.catalogue import kind_name, wire_name
 from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
+from placet.agents.proposal.plan import IF_UNCHANGED
 from placet.agents.proposal.turn_result import ApprovalRequest, Turn
 from placet.agents.session.session import Session
 from placet.cli.app import installed_version
@@ -37,7 +38,8 @@ _MODERN: Final = "2026-07-28"
 _GOAL_CHARS_MAX: Final = 2_000
 _INSTRUCTIONS: Final = (
     "Each tool proposes; a gate decides. A result says `applied`, `held` (it waits for a person), "
-    "or is an error with codes and suggestions. Look at placet://view before you propose."
+    "or is an error with codes and suggestions. Look at placet://view before you propose; "
+    "`if_unchanged` names values of it on which the proposal rests."
 )
 
 Asked = ServerRequestContext[Any]
@@ -91,12 +93,14 @@ class McpServer:
         self, request: Asked, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         try:
-            actions, goal = _actions_of(params)
+            actions, goal = _actions_of(params, await self._takes_conditions(params))
         except _PlanFault as fault:
-            return refused(self._session, "payload_invalid", fault.message, fault.at)
+            message = f"{params.name}: {fault.message}"
+            return refused(self._session, "payload_invalid", message, fault.at)
         if params.request_state is not None:
             return await self._answered(params, actions)
-        turn = await self._session.hand_off(_plan_of(actions, goal))
+        plan = ExecutionPlan(goal=goal, actions=actions)
+        turn = await self._session.hand_off(plan, state=self._resources.state)
         if turn.outcome != "held" or not self._may_ask(request):
             return await self._result(turn)
         approval = await self._approval(turn.approval_id)
@@ -113,6 +117,12 @@ class McpServer:
         )
         return await self._resolved(approval, turn, answer)
 
+    async def _takes_conditions(self, params: types.CallToolRequestParams) -> bool:
+        """Return whether `if_unchanged` in a call is a condition, and no field of its payload."""
+        if IF_UNCHANGED not in (params.arguments or {}):
+            return True
+        return (await catalogue_of(self._session)).takes_conditions(kind_name(params.name))
+
     def _may_ask(self, request: Asked) -> bool:
         """Return whether the client can ask its user, and its user may confirm."""
         capabilities = request.session.client_capabilities
@@ -122,7 +132,7 @@ class McpServer:
         return asks.form is not None or asks.url is None
 
     async def _answered(
-        self, params: types.CallToolRequestParams, actions: "Actions"
+        self, params: types.CallToolRequestParams, actions: Sequence[ChatIntent]
     ) -> types.CallToolResult:
         """Take a call that comes again with its user's answer.
 
@@ -130,8 +140,11 @@ class McpServer:
         """
         approval = await self._approval(str(params.request_state))
         is_same = approval is not None and canonical(
-            [[action["kind"], action["payload"]] for action in approval.actions]
-        ) == canonical([list(action) for action in actions])
+            [
+                [action["kind"], action["payload"], action.get(IF_UNCHANGED, [])]
+                for action in approval.actions
+            ]
+        ) == canonical([[one.action_id, one.inputs, one.if_unchanged] for one in actions])
         if approval is None or not is_same or self._person is None:
             message = "the answer is not about what this call proposed; call again"
             return refused(self._session, "session.approval_changed", message)
@@ -177,35 +190,59 @@ def http_app(server: McpServer, serve: ServeConfig) -> Starlette:
     )
 
 
-Actions = Sequence[tuple[str, Mapping[str, Json]]]
-
-
-def _actions_of(params: types.CallToolRequestParams) -> tuple[Actions, str]:
+def _actions_of(
+    params: types.CallToolRequestParams, takes_conditions: bool
+) -> tuple[list[ChatIntent], str]:
     """Read a call as actions and a goal.
 
+    Args:
+        params: The call.
+        takes_conditions: `if_unchanged` beside the payload of a kind is no field of it.
+
     Raises:
-        _PlanFault: An argument of `propose_plan` is missing or of another form.
+        _PlanFault: An argument is missing or of another form.
     """
-    arguments = params.arguments or {}
+    arguments = dict(params.arguments or {})
     if params.name != PLAN_TOOL:
-        kind = kind_name(params.name)
-        return [(kind, arguments)], f"call {params.name}"[:_GOAL_CHARS_MAX]
+        paths = _paths(arguments, (IF_UNCHANGED,)) if takes_conditions else []
+        if takes_conditions:
+            arguments.pop(IF_UNCHANGED, None)
+        action = _action(kind_name(params.name), arguments, paths)
+        return [action], f"call {params.name}"[:_GOAL_CHARS_MAX]
     goal = _argument(arguments, ("goal",), str)
     items = _argument(arguments, ("actions",), list)
     actions = []
     for number, item in enumerate(items):
         at = ("actions", number)
         action = _of_type(item, at, dict)
-        unknown = [name for name in action if name not in {"kind", "payload"}]
+        unknown = [name for name in action if name not in {"kind", "payload", IF_UNCHANGED}]
         if unknown:
-            raise _PlanFault((*at, unknown[0]), "is unknown; an action has kind and payload")
+            fault = f"is unknown; an action has kind, payload and {IF_UNCHANGED}"
+            raise _PlanFault((*at, unknown[0]), fault)
         payload = _argument(action, (*at, "payload"), dict) if "payload" in action else {}
-        actions.append((kind_name(_argument(action, (*at, "kind"), str)), payload))
+        kind = kind_name(_argument(action, (*at, "kind"), str))
+        actions.append(_action(kind, payload, _paths(action, (*at, IF_UNCHANGED))))
     return actions, goal[:_GOAL_CHARS_MAX]
 
 
+def _action(kind: str, payload: Mapping[str, Json], paths: list[str]) -> ChatIntent:
+    return ChatIntent(type="action_call", action_id=kind, inputs=dict(payload), if_unchanged=paths)
+
+
+def _paths(values: Mapping[str, Json], at: tuple[str | int, ...]) -> list[str]:
+    """Read the paths of an action; none if it has none.
+
+    Raises:
+        _PlanFault: They are no array of strings.
+    """
+    if values.get(IF_UNCHANGED) is None:
+        return []
+    paths: list[Json] = _of_type(values[IF_UNCHANGED], at, list)
+    return [_of_type(path, (*at, number), str) for number, path in enumerate(paths)]
+
+
 class _PlanFault(PortableError):  # noqa: N818  # it names a fault of a client's call
-    """A fault in the arguments of `propose_plan`.
+    """A fault in the arguments of `propose_plan`, or in `if_unchanged`.
 
     Attributes:
         at: JSON pointer to the argument.
@@ -214,7 +251,7 @@ class _PlanFault(PortableError):  # noqa: N818  # it names a fault of a client's
 
     def __init__(self, path: Sequence[object], fault: str) -> None:
         self.at = pointer(path)
-        self.message = f"{PLAN_TOOL}: {self.at} {fault}"
+        self.message = f"{self.at} {fault}"
         super().__init__(self.message)
 
 
@@ -238,13 +275,3 @@ def _of_type(value: Json, path: tuple[str | int, ...], form: type) -> Json:
         return value
     text = "; pass the value itself, not its JSON text" if isinstance(value, str) else ""
     raise _PlanFault(path, f"must be {_NAMES[form]}, got {format_value(value)}{text}")
-
-
-def _plan_of(actions: Actions, goal: str) -> ExecutionPlan:
-    return ExecutionPlan(
-        goal=goal,
-        actions=[
-            ChatIntent(type="action_call", action_id=kind, inputs=dict(payload))
-            for kind, payload in actions
-        ],
-    )
