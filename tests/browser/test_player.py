@@ -2,11 +2,15 @@
 
 import hashlib
 import re
+from collections.abc import Iterator
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 from playwright.sync_api import expect
 
-from tests.browser.conftest import looking
+from placet import Orchestrator, OrchestratorConfig
+from placet.domains.world import World
+from tests.browser.conftest import Played, looking, playing
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +124,47 @@ def test_a_refusal_leads_to_the_stage_that_refused_it(browser, played_town):
         page.get_by_role("button", name="Why", exact=True).click()
         expect(page.locator("#inspect .stages > li")).to_have_count(7)
         expect(page.locator("#inspect .stages > li.refused")).to_have_count(1)
+
+
+@pytest.fixture(scope="module")
+def played_lamp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """A run in which a condition of an intent does not hold."""
+    store = f"sqlite:///{tmp_path_factory.mktemp('lamp') / 'lamp.db'}"
+
+    async def run() -> None:
+        world = World(objects={"lamp": {"position": [0, 0]}})
+        async with Orchestrator([world], OrchestratorConfig(store=store)) as orchestrator:
+            ann, bob = [
+                await orchestrator.register_agent(name, position=[0, 0]) for name in ("ann", "bob")
+            ]
+            for agent in (ann, bob):
+                await agent.refresh_view()
+            takes = [
+                agent.intent(
+                    "Interact",
+                    {"target_id": "lamp", "interaction_type": "pickup"},
+                    if_unchanged=["world.objects/lamp/holder"],
+                )
+                for agent in (ann, bob)
+            ]
+            assert (await ann.submit([takes[0]])).admitted
+            assert not (await bob.submit([takes[1]])).admitted
+
+    with start_blocking_portal() as portal:  # the browser's event loop is of this thread
+        portal.call(run)
+    with playing(store) as played:
+        yield played
+
+
+def test_the_conditions_of_an_intent_are_shown_with_the_values_found(browser, played_lamp):
+    expects = "expects world.objects/lamp/holder == null"
+    with looking(browser, played_lamp.page) as looked:
+        page = looked.page
+        page.get_by_role("button", name="Next refusal").click()
+        expect(page.locator("#inspect .intent .expects")).to_have_text(expects)
+        page.get_by_role("button", name="Why", exact=True).click()
+        refused = page.locator("#inspect .stages > li.refused p.refusal")
+        expect(refused.filter(has_text="expects").last).to_have_text(f"{expects}: found ann")
 
 
 def test_the_map_is_clicked(browser, played_town):

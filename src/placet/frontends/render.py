@@ -6,7 +6,7 @@ from shlex import quote
 from typing import Final, TypeAlias
 
 from placet.agents.proposal.adapter import Usage
-from placet.agents.proposal.plan import Issue
+from placet.agents.proposal.plan import IF_UNCHANGED, Issue
 from placet.agents.proposal.turn_result import (
     ActionOutcome,
     ApprovalRequest,
@@ -128,9 +128,7 @@ class TextRenderer:
             self._list(f"  {_short(item)}" for item in value)
 
     def _commands(self, approval: ApprovalRequest) -> None:
-        self._list(
-            f"    {command_of(action['kind'], action['payload'])}" for action in approval.actions
-        )
+        self._list(f"    {action_line(action)}" for action in approval.actions)
 
     def _tree(self, value: Mapping[str, Json]) -> None:
         """Show a line for each name; empty branches are left out."""
@@ -168,6 +166,13 @@ def _spent(usage: Usage) -> str:
     tokens = f"{usage.input_tokens} tokens in, {usage.output_tokens} out{estimated}"
     cost = "cost unknown" if usage.cost_usd is None else f"{usage.cost_usd.normalize():f} USD"
     return f"{requests}, {tokens}, {cost}; price: {usage.price}"
+
+
+def action_line(action: Mapping[str, Json]) -> str:
+    """Return an action of an approval request as a command, with the paths of its conditions."""
+    paths = action.get(IF_UNCHANGED)
+    unchanged = f"  (if unchanged: {', '.join(paths)})" if paths else ""
+    return command_of(action["kind"], action["payload"]) + unchanged
 
 
 def command_of(kind: str, payload: Mapping[str, Json]) -> str:

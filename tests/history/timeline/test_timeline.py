@@ -17,6 +17,7 @@ from placet.history.timeline.frames import (
     encode_state,
     frames_of,
 )
+from placet.history.timeline.index import agents_in
 from placet.history.timeline.moments import event_of
 from placet.history.timeline.timeline import LAST, NoPlaceError, Place, Query, Timeline
 from placet.kernel import Kernel
@@ -390,6 +391,20 @@ def test_an_event_counts_all_intents_of_its_batch():
     assert event["intent_count"] == 13
     assert event["kinds"] == [["Move", 12], ["Speak", 1]]
     assert event["kind_count"] == 2
+
+
+def test_an_intent_of_an_event_has_its_conditions_as_texts():
+    records: list[bytes] = []
+    kernel = Kernel(World(), sink=records.append)
+    kernel.register_agent("ann", position=[0.0, 0.0])
+    place = {"path": ["world.agents", "ann", "position", "0"], "op": "==", "value": 0}
+    gone = {"path": ["world.agents", "bob"], "op": "absent"}
+    kernel.decide([move("ann", "m", [1.0, 0.0], expect=[place, gone])])
+    record = decode_record(records[-1])
+    assert isinstance(record, Admitted)
+    assert agents_in(record) == ["ann"]
+    [intent] = event_of(Place(len(records) - 1), record)["intents"]
+    assert intent["expect"] == ["world.agents/ann/position/0 == 0", "world.agents/bob absent"]
 
 
 def test_agents_come_are_suspended_and_go():

@@ -12,7 +12,7 @@ from placet.agents.proposal.tools import description_of
 from placet.agents.proposal.turn_result import ApprovalRequest, StateChange, Turn
 from placet.agents.session.session import Session
 from placet.frontends.client_turn import unrecorded_turn
-from placet.frontends.render import changed, command_of
+from placet.frontends.render import action_line, changed
 from placet.kernel.plugin.domain import Kind
 from placet.schemas.codec import Json, from_json
 from placet.schemas.printable import printable
@@ -106,7 +106,7 @@ def confirmation(
         name: Name of the form's yes-or-no field.
     """
     lines = [f"{approval.proposer} proposes:"]
-    lines += [f"  {command_of(action['kind'], action['payload'])}" for action in approval.actions]
+    lines += [f"  {action_line(action)}" for action in approval.actions]
     lines.append("It would change:" if diff else "It would change nothing that is seen now.")
     lines += [changed(change) for change in diff[:_CHANGES_ASKED]]
     if len(diff) > _CHANGES_ASKED:

@@ -58,9 +58,19 @@ many as it has entities, so that all frames together take no more than a few tim
 is made at the next checkpoint of the log, or elsewhere after twice the work."""
 
 _BATCHES: Final = (Admitted, Refused, Scheduled)
-_NAMES: Final = msgspec.msgpack.Decoder(
-    list[tuple[str, msgspec.Raw, msgspec.Raw, msgspec.Raw, int]]
-)
+
+
+class _Named(msgspec.Struct, array_like=True, gc=False):
+    """An encoded intent of which only the agent is read; conditions may follow its five parts."""
+
+    agent_id: str
+    req_id: msgspec.Raw
+    kind: msgspec.Raw
+    payload: msgspec.Raw
+    priority: int
+
+
+_NAMES: Final = msgspec.msgpack.Decoder(list[_Named])
 
 
 _BEGINNING: Final = FrameHead(
@@ -83,7 +93,7 @@ def agents_in(record: BatchRecord) -> list[str]:
     Raises:
         ValueError: The record's bytes are not a batch.
     """
-    return [agent for agent, *_ in _NAMES.decode(record.encoded)]
+    return [named.agent_id for named in _NAMES.decode(record.encoded)]
 
 
 def population_mark(population: str) -> str:

@@ -14,6 +14,7 @@ from placet.history.timeline.fold import Collections, changed_in
 from placet.history.timeline.portrayal import layer_of, portrayals_of
 from placet.history.timeline.tables import TableEntities
 from placet.history.timeline.timeline import Moment, Place, PlayedStep, Timeline
+from placet.kernel.gate.conditions import text_of
 from placet.schemas.codec import Json, to_json
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.column_summary import rows_of
@@ -301,10 +302,13 @@ def _few(value: Json) -> Json:
 
 def _intent(intent: Mapping[str, Json]) -> dict[str, Json]:
     payload = intent["payload"]
-    return {
+    described = {
         **{name: intent[name] for name in _OF_INTENTS},
         "payload": {name: _cell(payload[name]) for name in islice(payload, _LISTED_MAX)},
     }
+    if "expect" in intent:
+        described["expect"] = [short(text_of(condition)) for condition in intent["expect"]]
+    return described
 
 
 def _cell(value: Json) -> Json:

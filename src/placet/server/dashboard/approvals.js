@@ -41,9 +41,10 @@ function element(plan, worldPath, complain) {
   const who = made("p", "small quiet");
   who.append(made("bdi", "who", tame(plan.proposer, 60)), ` in session ${tame(plan.session, 60)}, judged at seq ${whole(plan.base_seq)}${plan.role ? `, needs ${tame(plan.role, 60)}` : ""}`);
   const actions = made("ol", "plan-actions");
-  actions.append(...plan.actions.map(({ kind, payload }) => {
+  actions.append(...plan.actions.map(({ kind, payload, if_unchanged: paths = [] }) => {
     const item = made("li");
     item.append(made("bdi", "who", tame(kind, 60)), tree(payload ?? {}));
+    item.append(...paths.map((path) => made("p", "small quiet", `if unchanged: ${tame(path, 300)}`)));
     return item;
   }));
   const changes = made("ul", "plan-changes");

@@ -138,7 +138,7 @@ function intents(event) {
     const head = made("p");
     head.append(made("bdi", "who", tame(intent.agent_id, 60)), " ", made("bdi", "", tame(intent.kind, 60)), " ",
       made("bdi", "quiet small", `${tame(intent.req_id, 60)}, decided on seq ${whole(intent.context_seq)}`));
-    part.append(head, tree(intent.payload));
+    part.append(head, tree(intent.payload), ...(intent.expect ?? []).map((text) => made("p", "small expects", `expects ${tame(text, 300)}`)));
     return part;
   });
 }
@@ -210,7 +210,7 @@ async function why(event, agent = null) {
     summary.append(made("b", "", tame(stage)), " ", made("span", "result", tame(result)));
     details.append(summary);
     for (const no of nos ?? []) details.append(made("p", "refusal", `${tame(no.code)}: ${tame(no.message ?? "", 600)}`));
-    details.append(...(compared ?? []).map((values) => tree(values, false)));
+    details.append(...(compared ?? []).flatMap(({ conditions, ...values }) => [...(conditions ?? []).map(condition), tree(values, false)]));
     item.append(details);
     return item;
   }));
@@ -222,6 +222,11 @@ async function why(event, agent = null) {
   });
   const notes = (told.notes ?? []).map((note) => made("p", "quiet small", tame(note, 400)));
   return [heading, stages, ...(changes.length ? [made("h3", "", "What it changed"), ...changes] : []), ...notes];
+}
+
+/** Say a condition of an intent, and what was found at its path. */
+function condition({ text, found, holds, is_absent: isAbsent }) {
+  return made("p", holds ? "small expects" : "refusal", `expects ${tame(text, 300)}: found ${isAbsent ? "nothing" : cellText(found)}`);
 }
 
 function showFork(path, fields, event = null) {
