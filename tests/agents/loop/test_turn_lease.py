@@ -67,6 +67,17 @@ async def tickets(world: Orchestrator) -> set[str]:
     return await world.query(tickets_of)
 
 
+async def batches_of(world: Orchestrator, name: str) -> list[list[str]]:
+    """Return the kinds of each admitted batch of an agent."""
+    batches = []
+    async for event in world.events(since=0):
+        if event.type == "batch" and event.data["intents"][0]["agent_id"] == name:
+            batches.append([intent["kind"] for intent in event.data["intents"]])
+        if event.seq >= world.seq:
+            break
+    return batches
+
+
 async def crowd(leases: Leases | None, turns: int) -> tuple[list[Turn], int]:
     """Run 20 sessions of a second on one object; return their turns and the number of calls."""
     slow, ended = Slow(), list[Turn]()
@@ -148,6 +159,7 @@ async def test_after_a_loss_no_other_agent_changes_the_entity() -> None:
         assert (turn.outcome, len(slow.asked), passed) == ("applied", 2, [True, False])
         assert await tickets(world) == set()
         assert [result.kind for result in turn.results] == ["Interact"]
+        assert await batches_of(world, "ann") == [["placet.lease"], ["Interact", "placet.release"]]
         assert await rival.pokes()
 
 

@@ -295,7 +295,8 @@ class PlanExecutor:
             intent = self._agent.intent(action.kind)
             intent["payload"] = dict(action.payload)
             intent["context_seq"] = base_seq
-            if isinstance(action, DecidedAction) and action.expect:
+            if action.if_unchanged:
+                assert isinstance(action, DecidedAction), "a plan with paths has a view"
                 intent["expect"] = list(action.expect)
             intents.append(intent)
         return intents
