@@ -149,6 +149,17 @@ async def test_a_request_that_is_refused_is_raised():
                 pass
 
 
+@in_virtual_time
+async def test_a_request_that_is_refused_leaves_the_lease_that_the_agent_has():
+    async with world() as opened:
+        ann, bob = [await opened.register_agent(name) for name in ("ann", "bob")]
+        async with ann.lease(LAMP, seconds=5):
+            with pytest.raises(ValidationError, match="ticket for other entities"):
+                async with ann.lease("world.objects/well", seconds=5):
+                    pass
+            assert (await bob.submit(bob.intent("Interact", USE))).codes == ("leased",)
+
+
 @pytest.mark.parametrize(
     ("refs", "seconds", "message"),
     [

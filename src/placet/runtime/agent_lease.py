@@ -75,6 +75,7 @@ class AgentLease:
         self.until: float | None = None
         self._handle = handle
         self._wait, self._is_held = wait, is_held
+        self._is_refused = False
 
     def release(self) -> Intent:
         """Return the intent that releases the lease; put it last into a batch of the agent."""
@@ -83,17 +84,27 @@ class AgentLease:
     async def __aenter__(self) -> Self:
         try:
             while self.until is None:
-                request = {"refs": self.refs, "seconds": self.seconds}
-                verdict = await self._handle.submit(self._handle.intent(LEASE, request))
-                if not verdict.admitted:
-                    raise error_of(verdict)
-                self.until = verdict.results[0].output["until"]
+                await self._request()
                 if self.until is None:
                     await self._wait()
         except BaseException:
-            await self._give_back()
+            if not self._is_refused:  # else the ticket that the agent may have is of another block
+                await self._give_back()
             raise
         return self
+
+    async def _request(self) -> None:
+        """Request the lease, or start it once the agent is called.
+
+        Raises:
+            PlacetError: The request was refused.
+        """
+        request = {"refs": self.refs, "seconds": self.seconds}
+        verdict = await self._handle.submit(self._handle.intent(LEASE, request))
+        if not verdict.admitted:
+            self._is_refused = True
+            raise error_of(verdict)
+        self.until = verdict.results[0].output["until"]
 
     async def __aexit__(
         self,
