@@ -160,6 +160,17 @@ async def test_a_request_that_is_refused_leaves_the_lease_that_the_agent_has():
             assert (await bob.submit(bob.intent("Interact", USE))).codes == ("leased",)
 
 
+@in_virtual_time
+async def test_the_end_of_an_inner_block_leaves_the_lease_to_the_outer_one():
+    async with world() as opened:
+        ann, bob = [await opened.register_agent(name) for name in ("ann", "bob")]
+        async with ann.lease(LAMP, seconds=5):
+            async with ann.lease(LAMP, seconds=5) as inner:
+                assert inner.until is not None
+            assert (await bob.submit(bob.intent("Interact", USE))).codes == ("leased",)
+        assert (await bob.submit(bob.intent("Interact", USE))).admitted
+
+
 @pytest.mark.parametrize(
     ("refs", "seconds", "message"),
     [

@@ -25,7 +25,7 @@ _MODULES = (
 _RESULTS = {
     "placet.lab": {"Results"},
     "placet": {"AgentHandle"},
-    "placet.kernel": {"Draft", "refuse"},  # `refuse` takes any keyword, as a detail
+    "placet.kernel": {"Draft", "budget_exceeded", "refuse"},  # take any keyword, as a detail
 }
 """Classes of which placet makes the objects, by module."""
 

@@ -40,6 +40,7 @@ class AgentLease:
 
     It waits for the agent's turn. At the end of the block the lease is released, if the agent has
     it still; a `release` in the last batch saves a record. A lease that has run out is not renewed.
+    A block inside of another one is refused other entities, and leaves the lease to the outer one.
 
     Attributes:
         refs: The entities, as `[collection, entity]`.
@@ -75,21 +76,21 @@ class AgentLease:
         self.until: float | None = None
         self._handle = handle
         self._wait, self._is_held = wait, is_held
-        self._is_refused = False
+        self._had_ticket = False
 
     def release(self) -> Intent:
         """Return the intent that releases the lease; put it last into a batch of the agent."""
         return self._handle.intent(RELEASE, {})
 
     async def __aenter__(self) -> Self:
+        self._had_ticket = await self._is_held()
         try:
             while self.until is None:
                 await self._request()
                 if self.until is None:
                     await self._wait()
         except BaseException:
-            if not self._is_refused:  # else the ticket that the agent may have is of another block
-                await self._give_back()
+            await self._give_back()
             raise
         return self
 
@@ -102,7 +103,6 @@ class AgentLease:
         request = {"refs": self.refs, "seconds": self.seconds}
         verdict = await self._handle.submit(self._handle.intent(LEASE, request))
         if not verdict.admitted:
-            self._is_refused = True
             raise error_of(verdict)
         self.until = verdict.results[0].output["until"]
 
@@ -115,7 +115,12 @@ class AgentLease:
         await self._give_back()
 
     async def _give_back(self) -> None:
-        """Release the ticket of the agent if it has one, also when its task is canceled."""
+        """Release the ticket of the agent, also when its task is canceled.
+
+        A ticket that the agent had before the block is that of an outer block, which releases it.
+        """
+        if self._had_ticket:
+            return
         with anyio.CancelScope(shield=True), suppress(ClosedError, StoreError, PlacetError):
             if await self._is_held():
                 await self._handle.submit(self.release())

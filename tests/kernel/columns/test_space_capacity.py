@@ -175,6 +175,18 @@ def test_population_beyond_the_capacity_is_not_registered(capacity, cells, messa
         kernel.register_population("people", len(cells), table=PEOPLE)
 
 
+@pytest.mark.parametrize("capacity", [1, 2, None])
+def test_a_population_is_put_into_the_given_cells(capacity):
+    class Placed(City):
+        def on_populate(self, draft: Any, population: Any) -> None:
+            self.cells.populate(draft, population, [7, -1, 3])
+
+    kernel = Kernel(Placed(capacity))
+    kernel.register_population("people", 3, table=PEOPLE)
+    assert kernel.population("people")["cell"].tolist() == [7, -1, 3]
+    require_consistent(kernel, capacity)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -7,13 +7,15 @@ import pytest
 from placet.domains.world import World
 from placet.errors import DomainError
 from placet.kernel import Domain, Kernel, KernelConfig, Kind
-from placet.kernel.log import snapshot
+from placet.kernel.log import explain_stages, snapshot
+from placet.kernel.log.explain_record import explain_batch
 from placet.kernel.log.replay import folded
 from placet.kernel.log.verify import Verifier
 from placet.schemas.config import Leases
 from placet.schemas.effect import Effect, EffectKey, Settlement
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import Configured, ConfiguredWithLeases, decode_record
+from placet.schemas.refusal import Stage
 
 LAMP, WELL = ["world.objects", "lamp"], ["world.objects", "well"]
 
@@ -356,3 +358,26 @@ def test_limits_and_settlements_are_not_held_up():
     assert kernel.decide([kernel.intent("placet.lease", ask, agent="ann")], 0.0).admitted
     kernel.settle(Settlement(EffectKey("world", sent.seq or 0, 0), True, None))
     assert kernel.state["post.box"]["b"]["n"] == 1
+
+
+def explained_lines(log: list[bytes], world: World | None) -> list[str]:
+    """Return what the domain stage of the last record compared, as text."""
+    past = Verifier([world]) if world is not None else Verifier()
+    for data in log[:-1]:
+        past.apply(data)
+    explained: Any = explain_batch(past, decode_record(log[-1]), 0)  # type: ignore[arg-type]
+    (stage,) = [stage for stage in explained.stages if stage.stage == "domain"]
+    describe = explain_stages.EXPLAINED_STAGES[Stage.DOMAIN].describe
+    return [line for compared in stage.compared for line in describe(compared)]
+
+
+def test_an_explanation_names_the_leases_that_ran_and_that_the_agent_sees():
+    room = Room(observation={"distance": 5})
+    room.lease("ann", seconds=3.0)
+    assert room.decide(room.use("ann"), now=0.5).admitted
+    leased = "world.objects/lamp is leased by ann until 3 s"
+    assert leased in explained_lines(room.log, room.world())
+    assert leased not in explained_lines(room.log, None)  # nobody says what an agent sees
+    far = room.kernel.intent("Speak", agent="cyd", text="Hello.")
+    assert room.decide(far, now=0.6).admitted
+    assert leased not in explained_lines(room.log, room.world())

@@ -63,6 +63,7 @@ async def test_a_known_key_returns_its_call_and_runs_nothing(shop, gate):
         ("mail", {"to": "eve"}, "agent"),
         ("mail", {"to": "bob"}, "other"),
         ("lookup", {"order": "bob"}, "agent"),
+        ("mial", {"to": "bob"}, "agent"),
     ],
 )
 async def test_a_key_with_another_call_is_refused(shop, gate, tool, arguments, agent):
