@@ -122,6 +122,19 @@ async def test_a_waiting_agent_is_called_when_time_alone_ends_a_lease():
             assert opened.sim_time - began == pytest.approx(3, abs=0.1)
 
 
+async def test_a_wait_that_begins_when_the_world_is_idle_is_called_too(tmp_path):
+    """A durable store answers after the orchestrator became idle, and set its timer."""
+    store = f"sqlite:///{tmp_path / 'world.db'}"
+    config = OrchestratorConfig(leases=Leases(share=1.0), store=store)
+    objects = {"lamp": {"position": [0, 0]}}
+    async with Orchestrator(World(objects=objects), config) as opened:
+        ann, bob = [await opened.register_agent(name) for name in ("ann", "bob")]
+        ask = {"refs": [["world.objects", "lamp"]], "seconds": 0.3}
+        assert (await ann.submit(ann.intent("placet.lease", ask))).admitted
+        async with asyncio.timeout(30), bob.lease(LAMP, seconds=1) as lease:
+            assert lease.until is not None
+
+
 @in_virtual_time
 async def test_a_view_shows_the_leases_of_what_it_sees():
     async with world(observation={"distance": 5}) as opened:

@@ -104,7 +104,7 @@ class OrchestratorActor:
         self.stall = ingress.stall
         self.barrier = Barrier(ingress)
         self._due_timer = OneShotTimer(clock, self._mailbox.wake)
-        self.lease_waiters = LeaseWaiters(kernel.ledger)
+        self.lease_waiters = LeaseWaiters(kernel.ledger, self._set_timer)
         self.ended = asyncio.Event()
         self.busy_since_ns = 0
         # True iff no operator command and no step came since the last cycle: then a command may run
@@ -253,8 +253,7 @@ class OrchestratorActor:
                 if self._mailbox.is_idle:
                     if self._ingress.is_closed:
                         return
-                    if self._advance is None and not self._mailbox.is_paused:
-                        self._due_timer.set(self._next_ns())
+                    self._set_timer()
                     await self._mailbox.wait()
                 with self._cycle() as output:
                     self._run_cycle(output)
@@ -268,9 +267,16 @@ class OrchestratorActor:
             self.lease_waiters.end(self._committer.failure)
             self.ended.set()
 
+    def _set_timer(self) -> None:
+        """Set the timer that wakes the loop for what time alone makes due."""
+        if self._advance is None and not self._mailbox.is_paused:
+            self._due_timer.set(self._next_ns())
+
     def _next_ns(self) -> int | None:
         """Return the next time at which a batch is due, or a waiting agent is called."""
-        called_ns = self.lease_waiters.next_ns(self._clock.now_ns())
+        now_ns = self._clock.now_ns()
+        self.lease_waiters.wake(now_ns)
+        called_ns = self.lease_waiters.next_ns(now_ns)
         times = (self._kernel.ledger.next_due_ns, called_ns)
         return min((at_ns for at_ns in times if at_ns is not None), default=None)
 

@@ -105,19 +105,30 @@ def test_a_number_of_losses_is_an_int_of_at_least_one(value):
         Contention(value)
 
 
-def poke(draft: Any, _intent: Any) -> None:
+def poke(draft: Any, intent: Any) -> None:
     """A rule that depends on its target as it was seen."""
-    draft.put("world.objects", "lamp", "n", draft.get("world.objects", "lamp", "n", 0) + 1)
+    target = intent["payload"]["target_id"]
+    draft.put("world.objects", target, "n", draft.get("world.objects", target, "n", 0) + 1)
 
 
-async def race(leases: Leases | None, lease_after: int | None) -> tuple[Any, int]:
-    """Let an agent that thinks for 50 ms act among three that act 30 times a second, for 8 s."""
-    domain = World(objects={"lamp": {"position": [0, 0]}}, interactions={"poke": poke})
-    act = {"target_id": "lamp", "interaction_type": "poke"}
+async def race(
+    leases: Leases | None, lease_after: int | None, *, lamp: str = "lamp", **options: Any
+) -> tuple[Any, int]:
+    """Let an agent that thinks for 50 ms act among three that act 30 times a second, for 8 s.
+
+    Args:
+        leases: Settings of the world.
+        lease_after: Losses after which the slow agent leases.
+        lamp: Name of the object that all of them want.
+        options: Of the slow agent.
+    """
+    domain = World(objects={lamp: {"position": [0, 0]}}, interactions={"poke": poke})
+    act = {"target_id": lamp, "interaction_type": "poke"}
     names = ("slow", *(f"fast{number}" for number in range(3)))
     async with open_world(domain=domain, agents=(), leases=leases) as opened:
         for name in names:
-            await opened.actor.command(partial(Kernel.register_agent, agent_id=name))
+            more = options if name == "slow" else {}
+            await opened.actor.command(partial(Kernel.register_agent, agent_id=name, **more))
         slow, *handles = [
             AgentHandle(opened, name, opened.kernel.ledger.agents[name].generation, name)
             for name in names
@@ -155,3 +166,19 @@ async def test_a_slow_agent_that_never_won_wins_with_leases_and_the_fast_keep_th
         assert slow.admitted >= 10
         assert slow.proposed <= 1.5 * slow.admitted  # thoughts for an act
         assert fast >= kept * all_of_it
+
+
+@in_virtual_time
+async def test_an_entity_with_a_slash_in_its_name_is_leased_too():
+    slow, _ = await race(Leases(), 2, lamp="a/b")
+    assert slow.admitted >= 10
+
+
+@in_virtual_time
+@pytest.mark.parametrize(
+    "options",
+    [{"permissions": ["Interact"]}, {"quotas": {"placet.lease": {"rate": 0.01, "burst": 1}}}],
+)
+async def test_an_agent_that_is_given_no_lease_goes_on_without(options):
+    slow, _ = await race(Leases(), 2, **options)
+    assert slow.proposed >= 100

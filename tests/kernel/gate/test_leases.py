@@ -32,7 +32,12 @@ class Room:
         config.setdefault("seed", 1)
         self.config = KernelConfig(leases=leases or Leases(), **config)
         self.kernel = Kernel(self.world(), self.config, sink=self.log.append)
-        for agent_id, place in (("ann", [0, 0]), ("bob", [0, 0]), ("cyd", [50, 0])):
+        for agent_id, place in (
+            ("ann", [0, 0]),
+            ("bob", [0, 0]),
+            ("cyd", [50, 0]),
+            ("eve", [0, 0]),
+        ):
             self.kernel.register_agent(agent_id, position=place)
 
     def use(self, who: str, target: str = "lamp") -> Any:
@@ -378,6 +383,49 @@ def test_an_explanation_names_the_leases_that_ran_and_that_the_agent_sees():
     leased = "world.objects/lamp is leased by ann until 3 s"
     assert leased in explained_lines(room.log, room.world())
     assert leased not in explained_lines(room.log, None)  # nobody says what an agent sees
-    far = room.kernel.intent("Speak", agent="cyd", text="Hello.")
+    far = room.kernel.intent("Speak", agent="cyd", text="Hello.", channel="public")
     assert room.decide(far, now=0.6).admitted
     assert leased not in explained_lines(room.log, room.world())
+
+
+def test_a_turn_that_is_given_back_before_its_start_is_charged():
+    """Else two agents that take turns with the call keep all others out, at no cost."""
+    room = Room(leases=Leases(begin_within=1.0))
+    room.lease("ann", seconds=0.1, begin=False)
+    room.lease("eve", seconds=0.1, begin=False)
+    assert not room.lease("bob", seconds=2.0)["granted"]
+    now = 0.0
+    for turn in range(6):
+        now += 0.9
+        called = ("ann", "eve")[turn % 2]
+        if room.lease("bob", seconds=2.0, now=now)["granted"]:
+            break
+        assert room.decide(room.release(called), now=now).admitted
+        room.lease(called, seconds=0.1, begin=False, now=now)
+    else:
+        raise AssertionError("the turn never comes to a third agent")
+    room.check()
+
+
+def test_other_settings_of_leases_hold_for_a_verifier_too():
+    room = Room(leases=Leases(seconds_max=2))
+    room.lease("ann", seconds=2.0)
+    assert room.decide(room.use("bob", "well"), now=0.5).admitted
+    log = list(room.log)
+    config = KernelConfig(seed=1, leases=Leases(seconds_max=9))
+    room.kernel = Kernel(room.world(), config, history=log, sink=room.log.append)
+    assert room.lease("bob", WELL, seconds=8.0, now=1.0)["granted"]
+    room.check()
+
+
+def test_a_lease_is_requested_and_released_from_an_old_view():
+    room = Room(staleness_threshold=3)
+    for _ in range(6):
+        assert room.decide(room.use("cyd", "well")).codes in {(), ("out_of_range",)}
+        assert room.decide(
+            room.kernel.intent("Speak", agent="bob", text="Hello.", channel="public")
+        ).admitted
+    assert room.decide(early(room.ask("ann"))).admitted
+    assert room.decide(early(room.release("ann"))).admitted
+    assert room.decide(early(room.use("ann"))).codes == ("stale_context",)
+    room.check()

@@ -33,10 +33,10 @@ from placet.schemas.errors import (
     INTERRUPTS,
     ClosedError,
     PermissionDeniedError,
+    PlacetError,
     StaleContextError,
     StoreError,
     TimeStalledError,
-    ValidationError,
 )
 from placet.schemas.limits import Limits
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
@@ -193,7 +193,9 @@ class LeasingPort(Protocol):
     def leases(self) -> Leases | None:
         """The bounds of the world's leases; None if it has none."""
 
-    def lease(self, *refs: str, seconds: float) -> AbstractAsyncContextManager[RunningLease]:
+    def lease(
+        self, *refs: str | Sequence[str], seconds: float
+    ) -> AbstractAsyncContextManager[RunningLease]:
         """Return an async context manager in whose block the agent alone changes entities."""
 
 
@@ -381,9 +383,11 @@ class AgentActor:
                 refs, seconds = wanted
                 try:
                     lease = await stack.enter_async_context(
-                        self._leasing.lease(*refs, seconds=seconds)
+                        self._leasing.lease(*[ref.split("/", 1) for ref in refs], seconds=seconds)
                     )
-                except ValidationError:  # gone, hidden by now, or too many tickets
+                except (ClosedError, StoreError):
+                    raise
+                except PlacetError:  # gone, hidden by now, not permitted, or beyond a quota
                     lease = None
             yield lease
 

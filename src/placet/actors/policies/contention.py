@@ -50,7 +50,7 @@ def lost_refs(refusal: Refusal) -> list[str]:
         names.append("/".join(path[:2]))
     if refusal.code == RefusalCode.LEASED and entity:
         names.append(entity)
-    return [name for name in names if "/" in name]
+    return [name for name in names if isinstance(name, str) and "/" in name]
 
 
 class Contention:

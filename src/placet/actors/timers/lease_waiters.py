@@ -5,6 +5,7 @@ which time alone may call one. A wait reads the tickets and writes no record.
 """
 
 import asyncio
+from collections.abc import Callable
 
 from placet.kernel.ledger.ledger import Ledger
 from placet.schemas.errors import ClosedError
@@ -15,12 +16,15 @@ class LeaseWaiters:
 
     Args:
         ledger: The ledger with the tickets.
+        set_timer: Sets the timer of the orchestrator anew; called when a wait begins, which may be
+            after the orchestrator became idle.
     """
 
-    __slots__ = ("_end", "_ledger", "_waiting")
+    __slots__ = ("_end", "_ledger", "_set_timer", "_waiting")
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, set_timer: Callable[[], None]) -> None:
         self._ledger = ledger
+        self._set_timer = set_timer
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._end: BaseException | None = None
 
@@ -39,6 +43,7 @@ class LeaseWaiters:
         self._release(agent_id)
         woken = self._waiting[agent_id] = asyncio.get_running_loop().create_future()
         self.wake(now_ns)  # it may have been called since it was requested
+        self._set_timer()
         try:
             await woken
         finally:

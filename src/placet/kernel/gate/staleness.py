@@ -12,6 +12,7 @@ from placet.kernel.context import GateContext
 from placet.kernel.gate import conditions
 from placet.kernel.gate.changes import describe_change, name_of
 from placet.kernel.gate.intent_refusals import refuse_intent
+from placet.kernel.ledger.leases import LEASE_KINDS
 from placet.kernel.plugin.boundary import plugin_boundary
 from placet.kernel.plugin.domain import Kind
 from placet.schemas.batch import CheckedBatch
@@ -101,6 +102,10 @@ def _expired(batch: CheckedBatch, now_ns: int) -> list[Refusal]:
 
 
 def _beyond_threshold(batch: CheckedBatch, seq: int, threshold: int) -> list[Refusal]:
+    """Return a refusal for each intent that is too far behind.
+
+    A lease is requested and released after a wait or a thought, and depends on no view.
+    """
     return [
         refuse_intent(
             batch,
@@ -112,7 +117,7 @@ def _beyond_threshold(batch: CheckedBatch, seq: int, threshold: int) -> list[Ref
             context_seq=context_seq,
         )
         for index, context_seq in enumerate(batch.contexts)
-        if seq - context_seq > threshold
+        if seq - context_seq > threshold and batch.intents[index]["kind"] not in LEASE_KINDS
     ]
 
 

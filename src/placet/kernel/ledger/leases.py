@@ -144,6 +144,11 @@ class LeaseTable:
 
     # change, by records alone
 
+    def set_settings(self, settings: LeaseSettings) -> None:
+        """Replace the bounds of the leases."""
+        self.settings = settings
+        self._moment = self._held = None
+
     def request(
         self, agent_id: str, owner: str, payload: Mapping[str, Json], now_ns: int
     ) -> Ticket:
@@ -170,10 +175,10 @@ class LeaseTable:
         ticket = self.tickets.get(agent_id)
         if ticket is None:
             return False
-        if ticket.until_ns is None:
-            del self.tickets[agent_id]
-        else:
+        if ticket.until_ns is not None:
             self._end(ticket, now_ns)
+        else:
+            self._drop(ticket, now_ns)
         self._call()
         return True
 
@@ -207,12 +212,18 @@ class LeaseTable:
         return ticket.finish - ticket.length_ns > self._virtual, ticket.finish, ticket.number
 
     def _lapse(self, ticket: Ticket) -> None:
-        """Drop a called ticket that was not started in time, and charge it for that time."""
+        """Drop a called ticket that was not started in time."""
         assert ticket.called_ns is not None, "only a called ticket lapses"
         start_ns_max = self.settings.start_ns_max
         if ticket.called_ns + start_ns_max <= self._now_ns:
-            self._finish[ticket.owner] = ticket.finish - ticket.length_ns + start_ns_max
-            del self.tickets[ticket.agent_id]
+            self._drop(ticket, ticket.called_ns + start_ns_max)
+
+    def _drop(self, ticket: Ticket, at_ns: int) -> None:
+        """Drop a ticket that was not started, and charge its owner for the time since its call."""
+        if ticket.called_ns is not None:
+            kept_ns = at_ns - ticket.called_ns
+            self._finish[ticket.owner] = ticket.finish - ticket.length_ns + kept_ns
+        del self.tickets[ticket.agent_id]
 
     def _end(self, ticket: Ticket, at_ns: int) -> None:
         """End a lease: charge its owner for the used time, and let its entities rest."""

@@ -242,7 +242,7 @@ class Ledger:
         elif self.leases is None:
             self.leases = LeaseTable(policy.leases)
         else:
-            self.leases.settings = policy.leases
+            self.leases.set_settings(policy.leases)
         own = any(agent.quotas for agent in self.agents.values())
         own = own or any(members.quotas for members in self.populations.values())
         self.has_quotas = own or bool(policy.quotas) or policy.world_quota is not None
