@@ -108,6 +108,12 @@ def test_a_path_of_another_form_is_refused(path):
         steps_of(path)
 
 
+@pytest.mark.parametrize("step", ["00", "01", "-1", "+1", " 1", "1.0", "\u0661", "9" * 5000, "2"])
+def test_a_step_that_is_no_position_finds_nothing(step):
+    assert value_at({"at": [5, 6]}, ["at", step]) is ABSENT
+    assert value_at({"at": [5, 6]}, ["at", "1"]) == 6
+
+
 STATE: Any = freeze({"w.o": {"lamp": {"uses": 3, "at": [1, 2]}, "a/b": {"x": None}}})
 
 

@@ -21,6 +21,8 @@ CONDITIONS_MAX: Final = 16
 PATH_STEPS_MIN: Final = 2
 PATH_STEPS_MAX: Final = 8
 
+_POSITION_DIGITS_MAX: Final = 18
+
 ABSENT: Final = object()
 """The value at a path where the agent sees nothing."""
 
@@ -57,11 +59,17 @@ def value_at(fields: Mapping[str, Json] | None, steps: Sequence[str]) -> object:
     for step in steps:
         if isinstance(value, Mapping) and step in value:
             value = value[step]
-        elif isinstance(value, list | tuple) and step.isdecimal() and int(step) < len(value):
+        elif isinstance(value, list | tuple) and _is_position(step) and int(step) < len(value):
             value = value[int(step)]
         else:
             return ABSENT
     return value
+
+
+def _is_position(step: str) -> bool:
+    """Return whether a step is a position in an array, without leading zeros."""
+    is_number = step.isascii() and step.isdecimal() and len(step) <= _POSITION_DIGITS_MAX
+    return is_number and (step == "0" or step[0] != "0")
 
 
 def holds(found: object, op: ConditionOp, value: Json) -> bool:

@@ -70,6 +70,27 @@ def test_a_condition_that_does_not_hold_is_named_with_the_value_found():
     assert kernel.seq == kernel.ledger.seq
 
 
+@pytest.mark.parametrize(
+    ("value", "is_shown"),
+    [
+        ({"x": ["y", 1.5, None]}, True),
+        ("x" * 4096, True),
+        ("x" * 4097, False),
+        (dict.fromkeys(map(str, range(4096)), 1), False),
+        ({"k" * 4000: 1, "q" * 80: 2, "z": 3}, True),
+        ({"k" * 4000: 1, "q" * 100: 2}, False),
+        ([[0] * 40] * 40, True),
+        ([[0] * 64] * 64, False),
+    ],
+)
+def test_a_found_value_is_shown_unless_it_is_long(value, is_shown):
+    kernel, _ = reused()
+    kernel.decide(put("b1", value, agent_id="bob"))
+    (refusal,) = kernel.decide([look(expects("absent"))]).refusals
+    assert refusal.details["found"] == (value if is_shown else None)
+    assert ("found a value that is too long to be shown" in refusal.message) is not is_shown
+
+
 def test_every_intent_with_a_false_condition_is_listed_up_to_a_bound():
     kernel = kernel_of(limits={"refusals_listed_max": 3})
     intents = [look(expects("exists"), req_id=f"r:{number}") for number in range(9)]

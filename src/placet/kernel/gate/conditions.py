@@ -4,6 +4,9 @@ An own change of an earlier batch counts, that of an earlier intent of the same 
 conditions of a scheduled batch are judged when it is due.
 """
 
+from collections.abc import Mapping
+from typing import Final
+
 from placet.kernel.context import GateContext
 from placet.kernel.gate.intent_refusals import refuse_intent
 from placet.kernel.plugin.boundary import plugin_boundary
@@ -15,6 +18,8 @@ from placet.schemas.condition import ABSENT, Condition, holds, path_text, value_
 from placet.schemas.identity import Ref
 from placet.schemas.json_value import format_value
 from placet.schemas.refusal import Refusal, RefusalCode
+
+_FOUND_SIZE_MAX: Final = 4096
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal]:
@@ -57,16 +62,31 @@ def text_of(condition: Condition) -> str:
 def _failed(
     batch: CheckedBatch, index: int, place: int, condition: Condition, found: object
 ) -> Refusal:
-    shown: Json = None if found is ABSENT else thaw(found)
+    is_shown = found is not ABSENT and _is_short(found)
+    shown: Json = thaw(found) if is_shown else None
+    text = "nothing" if found is ABSENT else "a value that is too long to be shown"
     return refuse_intent(
         batch,
         index,
         RefusalCode.CONDITION_FAILED,
-        f"expected {text_of(condition)}, found "
-        f"{'nothing' if found is ABSENT else format_value(shown)}; "
+        f"expected {text_of(condition)}, found {format_value(shown) if is_shown else text}; "
         "refresh the view and propose again",
         at=f"/expect/{place}",
         context_seq=batch.contexts[index],
         path=list(condition["path"]),
         found=shown,
     )
+
+
+def _is_short(value: Json) -> bool:
+    """Return whether a value has at most 4096 characters and values. O(that bound)."""
+    left, waiting = _FOUND_SIZE_MAX, [value]
+    while waiting and left >= 0:
+        each = waiting.pop()
+        left -= len(each) if isinstance(each, str | Mapping | list | tuple) else 1
+        if left >= 0 and isinstance(each, Mapping):
+            left -= sum(map(len, each))
+            waiting += each.values()
+        elif left >= 0 and isinstance(each, list | tuple):
+            waiting += each
+    return left >= 0
