@@ -144,8 +144,33 @@ def test_unchanged_values_are_expected_as_they_are_seen():
         ("w.o/lamp", "must be a list of paths, got the text 'w.o/lamp'"),
         ([], "must have 1 to 16 paths, got 0"),
         (["w.o/lamp"] * 17, "must have 1 to 16 paths, got 17"),
+        ([7], "a path must be collection/entity or collection/entity/field.*got 7"),
     ],
 )
 def test_a_list_of_paths_of_another_form_is_refused(paths, message):
     with pytest.raises(ValueError, match=message):
         if_unchanged(STATE, paths)
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("world.object/lamp/holder", "world.objects/lamp/holder"),
+        ("wrold.objects/ghost", "world.objects/ghost"),
+        ("world.objects/lamp/holdr", "world.objects/lamp/holder"),
+        ("world.objects/lamp/positon/0", "world.objects/lamp/position/0"),
+        ("world.objects/lamb/holder", None),  # names of entities are alike on purpose
+        ("world.objects/lamp/words/appl", None),
+        ("world.objects/lamp/note 12", None),
+        ("world.objects/lamp/uses", None),
+        ("accounts.open/lamp", None),
+    ],
+)
+def test_a_misspelled_path_is_not_expected_to_be_absent(path, meant):
+    lamp = {"holder": None, "position": [0, 1], "words": {"apple": 1}, "note 11": "x"}
+    state: Any = {"world.objects": {"lamp": lamp}}
+    if meant is None:
+        assert if_unchanged(state, [path]) == [{"path": steps_of(path), "op": "absent"}]
+    else:
+        with pytest.raises(ValueError, match=f"is not in the view; did you mean {meant}\\? "):
+            if_unchanged(state, [path])

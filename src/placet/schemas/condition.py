@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from placet.schemas.codec import Json, thaw
 from placet.schemas.json_value import pointer
+from placet.schemas.name_suggestions import nearest
 
 ConditionOp: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in", "exists", "absent"]
 
@@ -22,6 +23,9 @@ PATH_STEPS_MIN: Final = 2
 PATH_STEPS_MAX: Final = 8
 
 _POSITION_DIGITS_MAX: Final = 18
+
+_MISSPELLED: Final = 0.75
+"""Similarity above which an absent name is taken for a misspelled one."""
 
 ABSENT: Final = object()
 """The value at a path where the agent sees nothing."""
@@ -132,7 +136,8 @@ def steps_of(path: str | Sequence[str]) -> list[str]:
     """
     if isinstance(path, str):
         path = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")]
-    steps: list[str] = list(path)
+    given: object = path  # also from a program without types
+    steps: list[str] = list(given) if isinstance(given, Sequence) else []
     if not PATH_STEPS_MIN <= len(steps) <= PATH_STEPS_MAX or not all(map(_is_name, steps)):
         raise ValueError(
             "a path must be collection/entity or collection/entity/field, of at most "
@@ -158,7 +163,7 @@ def if_unchanged(state: Entities, paths: Iterable[str | Sequence[str]]) -> list[
         paths: Paths of the values, as text or as steps.
 
     Raises:
-        ValueError: A path is invalid, or there are not 1 to 16 of them.
+        ValueError: A path is invalid or misspelled, or there are not 1 to 16 of them.
     """
     if isinstance(paths, str):
         raise ValueError(f"if_unchanged must be a list of paths, got the text {paths!r}")
@@ -174,5 +179,29 @@ def _unchanged(state: Entities, steps: list[str]) -> Condition:
     collection, entity, *rest = steps
     value = value_at(state.get(collection, {}).get(entity), rest)
     if value is ABSENT:
+        if nearby := _misspelled(state, steps):
+            raise ValueError(
+                f"{path_text(steps)} is not in the view; did you mean {nearby}? A value that must "
+                "stay absent under a similar name is a condition of `expect`, with op 'absent'"
+            )
         return {"path": steps, "op": "absent"}
     return {"path": steps, "op": "==", "value": thaw(value)}
+
+
+def _misspelled(state: Entities, steps: list[str]) -> str:
+    """Return the path that an absent one stands for if its collection or field is misspelled.
+
+    Names of entities, keys inside of fields, and names with digits differ by little on purpose.
+    """
+    collection, entity, *rest = steps
+    if collection not in state:
+        position, known = 0, iter(state)
+    elif rest and entity in state[collection] and rest[0] not in state[collection][entity]:
+        position, known = 2, iter(state[collection][entity])
+    else:
+        return ""
+    names = [name for name in known if not any(map(str.isdecimal, name))]
+    nearby = nearest(steps[position], names, 1, similar=_MISSPELLED)
+    if not nearby or any(map(str.isdecimal, steps[position])):
+        return ""
+    return path_text([*steps[:position], *nearby, *steps[position + 1 :]])

@@ -27,6 +27,7 @@ OUTPUT_PARAMETER: Final = "output"
 """Parameter of a function that undoes a tool: the output of the call that is undone."""
 
 _OF_GATE: Final = frozenset({"agent", "key", "self", "tool"})
+_SEVERAL: Final = 2
 _NO_FIELDS: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
 
 
@@ -90,8 +91,21 @@ class DeclaredTool:
         return {name: getattr(checked, name) for name in self.payload.model_fields}
 
     def consequence(self, arguments: Mapping[str, Json]) -> str:
-        """Return the consequence of a call by its arguments; empty without a template."""
-        return self.once.format(**arguments)
+        """Return the consequence of a call by its arguments; empty without a template.
+
+        The marks between the fields of a template, such as `:`, are escaped inside of values: of
+        `{to}:{text}`, the calls ("a:b", "c") and ("a", "b:c") have two consequences.
+        """
+        parts = list(Formatter().parse(self.once))
+        if sum(field is not None for _, field, _, _ in parts) < _SEVERAL:
+            return self.once.format(**arguments)
+        marks = {"\\", *(mark for text, *_ in parts for mark in text if not mark.isalnum())}
+        escaped = str.maketrans({mark: "\\" + mark for mark in marks})
+        values = {
+            name: value.translate(escaped) if isinstance(value, str) else value
+            for name, value in arguments.items()
+        }
+        return self.once.format(**values)
 
     def undo_arguments(self, names: Mapping[str, object], call: Mapping[str, Json]) -> Json:
         """Return the arguments of the call that undoes a call of this tool.

@@ -145,3 +145,17 @@ def test_a_decorated_function_is_unchanged():
     assert tools.tool()(plain) is plain
     assert list(inspect.signature(plain).parameters) == ["order", "euro"]
     assert repr(tools) == "<Tools shop: plain>"
+
+
+@pytest.mark.parametrize("once", ["mail:{to}:{text}", "{to}, {text}", "mail {to} {text!r}"])
+def test_two_calls_have_two_consequences(once):
+    def mail(to: str, text: str, copies: int = 1) -> None: ...
+
+    tool = declared(mail, once=once)
+    values = ("a", "a:b", "b:c", "c", "a, b", "b, c", "a\\", "\\:c", "a b", "b c", "")
+    texts = {tool.consequence({"to": to, "text": text}) for to in values for text in values}
+    assert len(texts) == len(values) ** 2
+
+
+def test_a_consequence_of_one_field_is_shared_by_tools():
+    assert declared(plain, once="paid:{order}").consequence({"order": "a:b"}) == "paid:a:b"
