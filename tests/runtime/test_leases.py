@@ -184,6 +184,18 @@ async def test_the_end_of_an_inner_block_leaves_the_lease_to_the_outer_one():
         assert (await bob.submit(bob.intent("Interact", USE))).admitted
 
 
+@in_virtual_time
+async def test_the_end_of_a_block_leaves_a_later_lease_to_its_block():
+    async with world(Leases(share=1.0)) as opened:
+        bob = await opened.register_agent("bob")
+        first = await bob.lease(LAMP, seconds=1).__aenter__()
+        await asyncio.sleep(1.5)  # it has run out
+        async with bob.lease("world.objects/well", seconds=5):
+            await first.__aexit__(None, None, None)
+            assert await opened.tickets() == {"bob"}
+        assert await opened.tickets() == set()
+
+
 @pytest.mark.parametrize(
     ("refs", "seconds", "message"),
     [

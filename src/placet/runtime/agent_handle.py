@@ -219,20 +219,22 @@ class AgentHandle:
             raise ValueError(
                 "this world has no leases; open it with OrchestratorConfig(leases=Leases())"
             )
-        return AgentLease(self, refs, seconds, self._wait_for_lease, self._has_ticket)
+        return AgentLease(self, refs, seconds, self._wait_for_lease, self._ticket)
 
     async def _wait_for_lease(self) -> None:
         world = self._world
         await world.actor.lease_waiters.wait(self.agent_id, world.clock.now_ns())
 
-    async def _has_ticket(self) -> bool:
+    async def _ticket(self) -> int | None:
+        """Return the number of the agent's ticket; None if it has none."""
         world = self._world
 
-        def has_ticket(kernel: Kernel) -> bool:
-            leases, now_ns = kernel.ledger.leases, world.clock.now_ns()
-            return leases is not None and self.agent_id in leases.at(now_ns).tickets
+        def number_of(kernel: Kernel) -> int | None:
+            leases = kernel.ledger.leases
+            tickets = {} if leases is None else leases.at(world.clock.now_ns()).tickets
+            return tickets[self.agent_id].number if self.agent_id in tickets else None
 
-        return await world.actor.command(has_ticket)
+        return await world.actor.command(number_of)
 
     def skip_step(self) -> None:
         """Declare that the agent submits nothing before the next step; barriers do not wait for it.

@@ -52,7 +52,7 @@ class AgentLease:
         refs: The entities, as `collection/entity` or as pairs.
         seconds: Simulated seconds that the agent needs at most.
         wait: Waits until the agent's ticket is called, or gone.
-        is_held: Returns whether the agent has a ticket.
+        ticket: Returns the number of the agent's ticket; None if it has none.
 
     Raises:
         ValueError: A ref is no entity, there is none, or the seconds are no positive number.
@@ -64,7 +64,7 @@ class AgentLease:
         refs: Sequence[str | Sequence[str]],
         seconds: float,
         wait: Callable[[], Awaitable[None]],
-        is_held: Callable[[], Awaitable[bool]],
+        ticket: Callable[[], Awaitable[int | None]],
     ) -> None:
         if not refs:
             raise ValueError("a lease needs an entity, such as lease('world.objects/lamp', ...)")
@@ -75,20 +75,22 @@ class AgentLease:
         self.seconds = seconds
         self.until: float | None = None
         self._handle = handle
-        self._wait, self._is_held = wait, is_held
-        self._had_ticket = False
+        self._wait, self._ticket = wait, ticket
+        self._outer: int | None = None  # number of the ticket of a block around this one
+        self._number: int | None = None  # number of this block's ticket, once it runs
 
     def release(self) -> Intent:
         """Return the intent that releases the lease; put it last into a batch of the agent."""
         return self._handle.intent(RELEASE, {})
 
     async def __aenter__(self) -> Self:
-        self._had_ticket = await self._is_held()
+        self._outer = await self._ticket()
         try:
             while self.until is None:
                 await self._request()
                 if self.until is None:
                     await self._wait()
+            self._number = await self._ticket()
         except BaseException:
             await self._give_back()
             raise
@@ -115,14 +117,14 @@ class AgentLease:
         await self._give_back()
 
     async def _give_back(self) -> None:
-        """Release the ticket of the agent, also when its task is canceled.
+        """Release the ticket of this block, also when its task is canceled.
 
-        A ticket that the agent had before the block is that of an outer block, which releases it.
+        The agent's ticket may be that of an outer block, which releases it, or of a later one.
         """
-        if self._had_ticket:
-            return
         with anyio.CancelScope(shield=True), suppress(ClosedError, StoreError, PlacetError):
-            if await self._is_held():
+            number = await self._ticket()
+            is_own = self._number is None or number == self._number
+            if number is not None and number != self._outer and is_own:
                 await self._handle.submit(self.release())
 
     def __repr__(self) -> str:
