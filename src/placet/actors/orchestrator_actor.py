@@ -257,7 +257,8 @@ class OrchestratorActor:
                     await self._mailbox.wait()
                 with self._cycle() as output:
                     self._run_cycle(output)
-                self.lease_waiters.wake(self._clock.now_ns())
+                if self.lease_waiters.waiting:
+                    self.lease_waiters.wake(self._clock.now_ns())
                 if self._committer.is_full:
                     await self._committer.room()
                     self._ingress.woken_ns = 0  # the wait was for the store, not for the event loop
@@ -274,9 +275,11 @@ class OrchestratorActor:
 
     def _next_ns(self) -> int | None:
         """Return the next time at which a batch is due, or a waiting agent is called."""
-        now_ns = self._clock.now_ns()
-        self.lease_waiters.wake(now_ns)
-        called_ns = self.lease_waiters.next_ns(now_ns)
+        called_ns: int | None = None
+        if self.lease_waiters.waiting:
+            now_ns = self._clock.now_ns()
+            self.lease_waiters.wake(now_ns)
+            called_ns = self.lease_waiters.next_ns(now_ns)
         times = (self._kernel.ledger.next_due_ns, called_ns)
         return min((at_ns for at_ns in times if at_ns is not None), default=None)
 

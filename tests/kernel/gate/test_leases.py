@@ -14,7 +14,7 @@ from placet.kernel.log.verify import Verifier
 from placet.schemas.config import Leases
 from placet.schemas.effect import Effect, EffectKey, Settlement
 from placet.schemas.limits import Limits
-from placet.schemas.log.record import Configured, ConfiguredWithLeases, decode_record
+from placet.schemas.log.record import Configured, ConfiguredWithLeases, Refused, decode_record
 from placet.schemas.refusal import Stage
 
 LAMP, WELL = ["world.objects", "lamp"], ["world.objects", "well"]
@@ -223,6 +223,10 @@ def test_a_batch_that_is_due_during_a_lease_is_refused_for_good():
     room.lease("ann", now=0.5)
     room.kernel.step(1.0)
     assert room.kernel.verdict_of("bob", later["req_id"]).codes == ("leased",)  # type: ignore[union-attr]
+    (record,) = [r for r in map(decode_record, room.log) if isinstance(r, Refused)]
+    ((_, _, code, message),) = record.refusals
+    assert code == "leased"
+    assert "for at most 1 s more; send a new batch then, or lease it first" in message
     room.check()
 
 

@@ -5,6 +5,10 @@ with the longest time until it may pass. Such a refusal is not final and no reco
 would be one. Ticks, settlements, patches, registrations and removals are not held up.
 """
 
+from typing import Final
+
+import msgspec
+
 from placet.kernel.context import GateContext
 from placet.kernel.gate.changes import name_of
 from placet.kernel.gate.intent_refusals import refuse_batch, refuse_intent
@@ -22,6 +26,8 @@ from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode, seconds_until
+
+_AGAIN: Final = "send the batch again then"
 
 
 def check(batch: CheckedBatch, table: LeaseTable, context: GateContext) -> list[Refusal] | None:
@@ -56,7 +62,8 @@ def _held_by_others(
         other = next((name for name in batch.agents if name != ticket.agent_id), None)
         if other is not None:
             assert ticket.until_ns is not None, "a running lease has an end"
-            return [_leased(ref, ticket.agent_id, ticket.until_ns, other, context)]
+            refusal = _leased(ref, ticket.agent_id, ticket.until_ns, other, context)
+            return [refusal] if batch.due_of is None else [_final(refusal)]
     return None
 
 
@@ -71,13 +78,18 @@ def _leased(ref: Ref, holder: str, until_ns: int, agent_id: str, context: GateCo
     retry_after = seconds_until(until_ns, context.now_ns)
     return refuse_batch(
         RefusalCode.LEASED,
-        f"{what} is leased{by} for at most {retry_after:g} s more; send the batch again then, or "
-        "lease it first",
+        f"{what} is leased{by} for at most {retry_after:g} s more; {_AGAIN}, or lease it first",
         retry_after=retry_after,
         agent_id=agent_id,
         entity=name_of(ref) if is_seen else None,
         holder=holder if is_known else None,
     )
+
+
+def _final(refusal: Refusal) -> Refusal:
+    """Return the refusal of a scheduled batch, which is due once."""
+    message = refusal.message.replace(_AGAIN, "send a new batch then")
+    return msgspec.structs.replace(refusal, message=message, retry_after=None)
 
 
 def _unsound(batch: CheckedBatch, now: LeaseTable, context: GateContext) -> Refusal | None:
