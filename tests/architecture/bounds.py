@@ -407,7 +407,7 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "the program that embeds the world fills it, by a task, observer or subscription of its own": (
         "actors/policies/contention.py:Contention._refs",
-        "actors/timers/lease_waiters.py:LeaseWaiters._waiting",
+        "actors/timers/lease_waiters.py:LeaseWaiters.waiting",
         "runtime/agent_lease.py:AgentLease.refs",
         "actors/barrier.py:Barrier._missing",
         "actors/barrier.py:Barrier._passed",

@@ -19,4 +19,4 @@ def use_compiled_lab(faults: Sequence[str] = ()) -> None:
     (lab,) = _REGISTRY.domains
     assert isinstance(lab, Lab)
     lab.faults.update(faults)
-    vars(kernel)["Registry"] = lambda domains: _REGISTRY
+    vars(kernel)["Registry"] = lambda domains, *, has_leases: _REGISTRY
