@@ -13,7 +13,7 @@ from placet.kernel.log.replay import folded
 from placet.kernel.log.verify import Verifier
 from placet.schemas.config import Leases
 from placet.schemas.effect import Effect, EffectKey, Settlement
-from placet.schemas.limits import Limits
+from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.record import Configured, ConfiguredWithLeases, Refused, decode_record
 from placet.schemas.refusal import Stage
 
@@ -432,4 +432,26 @@ def test_a_lease_is_requested_and_released_from_an_old_view():
     assert room.decide(early(room.ask("ann"))).admitted
     assert room.decide(early(room.release("ann"))).admitted
     assert room.decide(early(room.use("ann"))).codes == ("stale_context",)
+    room.check()
+
+
+def test_owners_whose_turns_lapse_are_forgotten_in_time():
+    room = Room(leases=Leases(begin_within=1.0))
+    for number in range(200):
+        name = f"a{number}"
+        room.kernel.register_agent(name, position=[0, 0])
+        room.lease(name, seconds=0.1, begin=False, now=0.9 * number)
+    leases: Any = room.kernel.ledger.leases
+    _, _, finish, _, tickets, _ = leases.at(180 * SECOND_NS).dump()
+    assert len(tickets) <= 64
+    assert len(finish) <= 64
+    room.check()
+
+
+def test_a_ticket_that_ran_out_neither_slows_nor_spares_a_batch():
+    room = Room(quotas={"placet.release": {"rate": 0.001, "burst": 1}})
+    room.lease("ann", seconds=1.0)
+    assert room.decide(room.release("ann"), now=5.0).admitted  # charged: there is no ticket
+    assert room.decide(room.release("ann"), now=5.1).codes == ("quota_exceeded",)
+    assert room.decide(room.use("ann"), now=5.2).admitted
     room.check()

@@ -62,11 +62,13 @@ class _Condition(TypedDict):
 
 
 def _whole(condition: Condition) -> Condition:
-    """Return a condition that has a value if its operator needs one, and else none."""
+    """Return a condition that has the value which its operator needs, and else none."""
     op = condition["op"]
     if ("value" in condition) == (op in {"exists", "absent"}):
         takes = "takes no value" if "value" in condition else "needs a value"
         raise PydanticCustomError("condition", f"a condition with op {op!r} {takes}")
+    if op == "in" and not isinstance(condition["value"], list | tuple):
+        raise PydanticCustomError("condition", "a condition with op 'in' needs an array of values")
     return condition
 
 

@@ -221,20 +221,23 @@ class LeaseTable:
     def _drop(self, ticket: Ticket, at_ns: int) -> None:
         """Drop a ticket that was not started, and charge its owner for the time since its call."""
         if ticket.called_ns is not None:
-            kept_ns = at_ns - ticket.called_ns
-            self._finish[ticket.owner] = ticket.finish - ticket.length_ns + kept_ns
+            self._charge(ticket, at_ns - ticket.called_ns)
         del self.tickets[ticket.agent_id]
 
     def _end(self, ticket: Ticket, at_ns: int) -> None:
         """End a lease: charge its owner for the used time, and let its entities rest."""
         assert ticket.started_ns is not None, "only a running lease ends"
         used, share_ppm = at_ns - ticket.started_ns, self.settings.share_ppm
-        self._virtual += used // len(self.tickets)
-        self._finish[ticket.owner] = ticket.finish - ticket.length_ns + used
-        self._finish = {owner: at for owner, at in self._finish.items() if at > self._virtual}
+        self._charge(ticket, used)
         for ref in ticket.refs:
             self.free_at[ref] = at_ns + used * (_MILLION - share_ppm) // share_ppm
         del self.tickets[ticket.agent_id]
+
+    def _charge(self, ticket: Ticket, used_ns: int) -> None:
+        """Charge an owner for the time in which its ticket kept others from the entities."""
+        self._virtual += used_ns // len(self.tickets)
+        self._finish[ticket.owner] = ticket.finish - ticket.length_ns + used_ns
+        self._finish = {owner: at for owner, at in self._finish.items() if at > self._virtual}
 
     # snapshots
 

@@ -144,7 +144,7 @@ class SingleDecision:
                 not is_plain
                 or agent is None
                 or agent.is_suspended
-                or (leases is not None and leases.tickets)
+                or (leases is not None and leases.at(now_ns).tickets)
                 or (by != OPERATOR and by != agent_id and by != agent.owner)  # noqa: PLR1714  # no set
                 or (agent.permissions is not None and kind not in agent.permissions)
                 or agent.quotas is not None
