@@ -269,7 +269,7 @@ class OrchestratorActor:
             self.ended.set()
 
     def _set_timer(self) -> None:
-        """Set the timer that wakes the loop for what time alone makes due."""
+        """Set the timer to the next due batch, or the next call of a waiting agent."""
         if self._advance is None and not self._mailbox.is_paused:
             self._due_timer.set(self._next_ns())
 

@@ -58,7 +58,7 @@ class ArrayAdapter(Protocol):
     def action_masks(self, view: PopulationView) -> Array | None:
         """Return which actions each member may choose, `(members, actions)` of booleans.
 
-        For `MultiDiscrete` the columns are those of its parts, one after another. None is no masks;
-        an adapter always returns the same of the two.
+        For `MultiDiscrete` the columns are those of its parts, one after another. None stands
+        for no masks; an adapter returns None always or never.
         """
         return None

@@ -73,10 +73,11 @@ class ArrayEnv:
         config: Quotas, limits and so on; its seed is used until `reset` gets one.
         on_rule_error: `raise` the exception of a rule or a hook, whose step is undone as a whole;
             or `refuse` the rows as `rule_error`. That of `config` has no effect.
-        autoreset_mode: `SAME_STEP`, as in PufferLib: the last step of an episode begins the next,
-            `observations` are its first ones, and `final_observations` those of the end.
-            `NEXT_STEP`: the step after the last one ignores its actions and begins the next, with
-            `masks` False.
+        autoreset_mode: `SAME_STEP`, as in PufferLib: the last step of an episode also begins the
+            next one. Then `observations` are the first ones of the new episode, and
+            `final_observations` the last ones of the old episode.
+            `NEXT_STEP`: the step after the last one ignores its actions and begins the next
+            episode, with `masks` False.
             `DISABLED`: call `reset`.
         buf: Arrays to write into, by the names of the attributes; None makes new ones.
 

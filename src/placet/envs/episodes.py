@@ -24,7 +24,8 @@ class Episodes:
         tick_s: As passed.
 
     Raises:
-        ValueError: `steps_max` is below 1, simulated time ends before, or the factory is none.
+        ValueError: `steps_max` is below 1, an episode is longer than simulated time can be, or
+            `domain_factory` is not callable.
     """
 
     def __init__(

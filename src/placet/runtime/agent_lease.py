@@ -17,7 +17,7 @@ from placet.schemas.verdict import Verdict
 _ENTITY_STEPS = 2
 
 
-class Lessee(Protocol):
+class LeaseHandle(Protocol):
     """The parts of an agent's handle that a lease uses."""
 
     @property
@@ -40,7 +40,7 @@ class AgentLease:
 
     It waits for the agent's turn. At the end of the block the lease is released, if the agent has
     it still; a `release` in the last batch saves a record. A lease that has run out is not renewed.
-    A block inside of another one is refused other entities, and leaves the lease to the outer one.
+    A nested block may lease only the same entities, and its end does not release the outer lease.
 
     Attributes:
         refs: The entities, as `[collection, entity]`.
@@ -60,7 +60,7 @@ class AgentLease:
 
     def __init__(
         self,
-        handle: Lessee,
+        handle: LeaseHandle,
         refs: Sequence[str | Sequence[str]],
         seconds: float,
         wait: Callable[[], Awaitable[None]],

@@ -69,8 +69,8 @@ class OrchestratorConfig:
             by it that the end of a log was cut off, so keep it on another disk.
         origin: Description of how the world was started, for programs that start it again: plain
             JSON, kept in the first record of its log.
-        leases: Turns on leases, by which a slow agent changes entities alone for a while; None is
-            none. They need the clock `realtime`: on the others time waits for agents that think.
+        leases: Bounds of leases, during which only one agent may change some entities; None turns
+            leases off. Requires `realtime`: with the other clocks, time waits for the agents.
         limits: All other limits.
         metrics_port: Port of the Prometheus metrics, on loopback; 0 is any free port, None is off.
         log_format: `console`, `json`, or `host` for the host program's structlog.

@@ -59,8 +59,8 @@ class FairnessStats:
         wins: Number of contests that each agent won.
         pairs: Number of refusals by loser and winner.
         entered: Agents that took part in a contest.
-        members: By population, the counts of its members, who are not in the others. The rows of
-            `pairs` are of other agents alone.
+        members: Population -> the counts of its members. The other attributes do not count
+            members.
     """
 
     def __init__(self) -> None:

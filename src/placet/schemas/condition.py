@@ -189,9 +189,10 @@ def _unchanged(state: Entities, steps: list[str]) -> Condition:
 
 
 def _misspelled(state: Entities, steps: list[str]) -> str:
-    """Return the path that an absent one stands for if its collection or field is misspelled.
+    """Return the path with the nearest collection or field; empty if no misspelling is likely.
 
-    Names of entities, keys inside of fields, and names with digits differ by little on purpose.
+    Names of entities, keys inside of fields, and names with digits are not compared: similar ones
+    are often different names.
     """
     collection, entity, *rest = steps
     if collection not in state:

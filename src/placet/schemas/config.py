@@ -136,7 +136,7 @@ class LeaseSettings(NamedTuple):
 class Leases:
     """Turns on leases: an agent may change some entities alone for a while.
 
-    A slow agent that leases an entity decides on it as it saw it; the others wait.
+    While a lease runs, a batch of another agent that would change its entities is refused.
 
     Attributes:
         seconds_max: Longest lease, simulated seconds.

@@ -50,8 +50,8 @@ READ_RECORD_WORK: Final = 10
 """Units of a record of a log that is replayed, searched or copied for an answer."""
 
 ROW_FAULTS_MAX: Final = 10_000
-"""Rows of a column batch whose rule may raise: each is found by calls of the rule, some 0.1 ms in
-all. The rows after the last of them are refused without a call.
+"""Maximum number of rows of a column batch for which its rule may raise. To find one takes several
+calls of the rule, about 0.1 ms together; the rows after the last are refused without a call.
 """
 
 

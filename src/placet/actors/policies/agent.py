@@ -221,11 +221,11 @@ class AgentActor:
         seed: Seed of the back-off jitter.
         tries_max: Maximum calls of the policy in one turn, where a refusal or an interruption
             says that a retry may succeed. The last call is not interrupted, so it completes.
-        lease_after: Losses to other agents in a row after which the agent leases the lost entities
-            before it thinks, in a world with leases; None never leases. A thought of less than
-            20 ms never leases.
-        interruptions_max: Maximum interruptions in one turn; later calls complete. Where others
-            change the world faster than the policy thinks, more of them only discard its work.
+        lease_after: Number of losses to other agents in a row after which the agent leases the lost
+            entities before the policy is called, in a world with leases; None never leases. An
+            agent whose last call took less than 20 ms does not lease.
+        interruptions_max: Maximum interruptions in one turn; later calls are not interrupted, so
+            that the agent can submit even if other agents change the world all the time.
         intents_max: Maximum intents taken from a policy's iterator.
         threaded: Call the policy, a plain function, in a separate thread.
         interruptible: Cancel and repeat the policy's call when its view is no longer true; None
@@ -376,7 +376,7 @@ class AgentActor:
 
     @asynccontextmanager
     async def _leased(self) -> AsyncIterator[RunningLease | None]:
-        """Lease the entities that were lost to others, if it is time to; yield None without."""
+        """Lease the entities that `_wanted` returns; yield None if no lease is held."""
         async with AsyncExitStack() as stack:
             lease: RunningLease | None = None
             if self._leasing is not None and (wanted := self._wanted()) is not None:

@@ -1,8 +1,8 @@
-"""The entities that an agent lost to others, and when it leases them before it thinks.
+"""Decides when an agent leases contested entities before its policy is called.
 
-A loss is a refusal because of changes by other agents, or of their lease. After some losses in a
-row the agent leases the lost entities before it thinks, for a number of turns. Then it tries once
-without a lease: a loss doubles the number, a success ends it.
+A loss is a refusal that changes or a lease of other agents caused. After `lease_after` losses in a
+row, the agent leases the lost entities before its policy is called, for a number of turns. Then it
+tries once without a lease: a loss doubles the number, an admitted batch resets it.
 """
 
 from typing import Final, Protocol
@@ -12,8 +12,8 @@ from placet.schemas.intent import Intent
 from placet.schemas.refusal import Refusal, RefusalCode
 
 THOUGHT_SECONDS_MIN: Final = 0.02
-"""Shorter thoughts never lease: an agent that thinks so fast wins without, and would only hold up
-the slow ones.
+"""Shortest thought (call of a policy or of a proposer) after which an agent leases, in seconds. A
+faster agent is admitted without a lease, and its lease would only delay slow agents.
 """
 
 _TURNS_MAX: Final = 16

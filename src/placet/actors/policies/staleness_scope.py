@@ -43,8 +43,8 @@ class StalenessOptions:
             deleted.
         kinds: Kinds of intents that the computation will propose: it depends on the fields of the
             agent's own entity that they read.
-        intents: Intents that the computation will propose: it depends on the refs that they read,
-            or of an intent with conditions on their values: it is stale once one does not hold.
+        intents: Intents that the computation will propose: it depends on the refs that they read.
+            For an intent with conditions it is stale once one of the conditions does not hold.
         relevant: Decides for each change by another agent, among those selected, whether it counts.
         debounce: Seconds to collect further changes after the first, before the cancellation.
     """
@@ -248,8 +248,8 @@ class StalenessScope:
     def note(self, change: ExternalChange) -> None:
         """Mark the block stale, because another agent changed something that it depends on.
 
-        A change that `options.relevant` rejects is ignored, and one after which the conditions on
-        its entity hold.
+        A change is ignored if `options.relevant` rejects it, or if all conditions on its entity
+        hold after it.
         """
         relevant = self.options.relevant
         if relevant is not None and not relevant(change):

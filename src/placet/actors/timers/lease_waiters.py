@@ -1,7 +1,7 @@
-"""The agents that wait for their turn at leased entities.
+"""Wakes agents that wait until their ticket for leased entities is called.
 
-The orchestrator looks at their tickets after each cycle, and sets its timer to the next moment at
-which time alone may call one. A wait reads the tickets and writes no record.
+The orchestrator checks the tickets after each cycle, and sets its timer to the next simulated time
+at which a ticket may be called without a new record. A wait writes no record.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """ReplayAdapter: repeats a session from the answers recorded in its log.
 
-An answer is reused only for the request that it was given to. A request is compared by the hash of
-all of it: of the planner input, and where a live adapter is passed, of what that adapter would send
-(model, messages, tools, settings).
+A recorded answer is reused only for an equal request. Requests are compared by hash: without a live
+adapter by the hash of the planner input, with one by the hash of the request that this adapter
+would send (model, messages, tools, settings).
 """
 
 from collections import deque
@@ -52,7 +52,7 @@ class ReplayCounts(NamedTuple):
 
 
 class ReplayAdapter:
-    """An adapter that answers equal requests from a recording, and asks no model twice.
+    """An adapter that answers from a recording; a live adapter may answer other requests.
 
     Args:
         calls: The recorded calls, oldest first. Equal requests get their answers in this order.
@@ -129,7 +129,7 @@ class ReplayAdapter:
         return getattr(self._adapter, "is_priced", True)
 
     def request_digest(self, context: PlannerInput) -> str:
-        """Return the hash under which a request is recorded: that of the first recording."""
+        """Return the hash of a whole request; without a live adapter, the recorded one if any."""
         if self._adapter is not None:
             return request_digest(self._adapter, context)
         calls = self._calls.get(digest_of(context))

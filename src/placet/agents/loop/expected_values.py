@@ -31,9 +31,9 @@ def with_expected(
         declared: Collections that the domains of the world declare.
 
     Returns:
-        The plan and no issues; or the plan as it was and at least one issue: there is no view, it
-        names another view than the one shown, or a path is of an unknown collection. A path at
-        which the view has nothing is no fault: nothing is expected there.
+        The plan with its conditions and no issues; or the plan unchanged and at least one issue: no
+        view was shown, `base_seq` is not `seq`, or a path starts with an unknown collection. A path
+        without a value in the view is valid: the action expects that it stays absent.
     """
     named = [index for index, action in enumerate(plan.actions) if action.if_unchanged]
     if not named:

@@ -60,7 +60,7 @@ def _described(issue: Issue, state: Json) -> Issue:
 
 
 def _message(issue: Issue) -> str:
-    """Return the message of a stale plan: its proposer has a new view, and knows no seqs."""
+    """Return the message of a stale plan; it names no seqs, because a new view is shown."""
     names = ", ".join(str(change["path"]) for change in issue.changed) or "the world"
     return (
         f"{names} was changed by others while this was decided, so nothing of it was done; the "
@@ -95,7 +95,7 @@ def _fields(
 ) -> Sequence[dict[str, Json]]:
     """Return the changed fields of an entity.
 
-    The path alone is listed of a whole collection, and of an entity that is again as it was.
+    For a collection, and for an entity with its old values again, only the path is returned.
     """
     collection, _, entity = change["path"].partition("/")
     about = {"by": change["by"], "seq": change["seq"]}

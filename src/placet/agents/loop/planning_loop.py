@@ -220,8 +220,8 @@ class PlanningLoop:
     async def _submit(self, plan: Plan) -> PlanResult:
         """Submit a plan, and release the lease with it.
 
-        A plan that a lease held up is right and too early: it is submitted again under an own
-        lease, at its old seq, and its proposer is not asked.
+        A plan that is refused as `leased` need not change: after the agent gets its own lease, the
+        plan is submitted again at its old seq, without a request to the proposer.
         """
         result = await self._submit_once(plan)
         is_early = result.issues and all(one.code == RefusalCode.LEASED for one in result.issues)
@@ -249,8 +249,9 @@ class PlanningLoop:
     def _count_refusal(self, plan: Plan, issues: Sequence[Issue]) -> bool:
         """Count a refused plan, and return whether it is progress.
 
-        The world moved, not the plan, where others changed it: the same actions may be right now.
-        The first such loss of a turn uses no attempt, so it is asked once more in every mode.
+        A refusal because of changes by other agents (a loss) counts as progress: the same actions
+        may be admitted now. The first loss of a turn uses no attempt, so the proposer is asked
+        once more in every mode.
         """
         counters = self.counters
         if is_loss(issues):

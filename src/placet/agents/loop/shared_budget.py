@@ -1,9 +1,9 @@
 """The shared budget of a session: an account of the domain `accounts`, on which its calls draw.
 
-The worst case of a model call is reserved in the batch that records its request, so no call is made
-that the account has too little for. The call is settled when its answer is durable: by its reported
-use, or by the worst case if that is unknown, as after a timeout. The reservation of a call whose
-process died stays held, until a manager of the accounts resolves it.
+The worst case of a model call is reserved in the batch that records its request, so a call for
+which the account has too little is not made. The reservation is settled when the answer is durable:
+with the reported use, or with the worst case if the use is unknown, as after a timeout. If the
+process dies during a call, the reservation stays held until a manager settles or releases it.
 """
 
 from contextlib import suppress
@@ -117,11 +117,11 @@ class SharedBudget:
     async def _worst_case(self, adapter: Adapter, context: PlannerInput) -> dict[str, int]:
         """Return the most that a call may use, in each unit that the account counts.
 
-        An adapter with a method `worst_case(context)` computes it; for any other it is all that the
-        turn has left.
+        An adapter with a method `worst_case(context)` computes it; for any other adapter it is the
+        rest of the turn's budget.
 
         Raises:
-            BudgetExceeded: It is not known.
+            BudgetExceeded: The account counts a unit whose amount is not known.
         """
         own = getattr(adapter, "worst_case", None)
         worst = rest_of_turn(context) if own is None else own(context)
@@ -156,7 +156,7 @@ async def require_account(world: WorldPort, account: str) -> None:
     """Check that a world has an account.
 
     Raises:
-        AccountNotFound: It has not, or it has no domain `accounts`.
+        AccountNotFound: The world has no such account, or no domain `accounts`.
     """
     if not world.gateway.registry.kinds.keys() >= KINDS:
         raise AccountNotFound(

@@ -17,7 +17,7 @@ from placet.schemas.errors import ClosedError, PlacetError, StoreError
 from placet.schemas.intent import Intent
 
 _THOUGHTS: Final = 2
-"""Length of a lease in thoughts: as long as the last one, and once more for what is slower now."""
+"""Length of a lease, in durations of the latest thought: the next one may take longer."""
 
 
 class TurnLease:
@@ -45,8 +45,9 @@ class TurnLease:
     async def take(self, contested: tuple[str, ...], losses: int, thought_s: float) -> bool:
         """Wait for a lease of all contested entities of the turn; return whether it runs.
 
-        It does not if there are none, or too few losses, if the thought was short, if the world has
-        no leases, or if the request is refused.
+        Without a running lease that suffices, return False if `contested` is empty, `losses` is
+        below `lease_after`, the thought took less than 20 ms, the world has no leases, or the
+        request is refused.
 
         Args:
             contested: Entities of the latest loss, `collection/entity`.

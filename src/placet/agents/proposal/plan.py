@@ -47,8 +47,8 @@ Paths: TypeAlias = Annotated[
         ),
     ),
 ]
-"""Paths of values that must be as the proposer saw them. It names no values: those are of the view
-that it was shown, so it cannot write a wrong one."""
+"""Paths of values that must not have changed since the view of the proposer. The values are taken
+from that view: a proposer names only paths, so it cannot write a wrong value."""
 
 StopCode = Literal["clarification_needed", "unsupported_goal", "unsafe_goal"]
 

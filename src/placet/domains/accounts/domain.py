@@ -33,8 +33,8 @@ MANAGER: Final = "accounts.manager"
 BROKER: Final = "session.recorder"
 """Id of the agent that reserves for others: it records the sessions of a world."""
 
-_TAKEN: Final = "The name of a hidden account is taken for its owner's accounts too."
-_USED_UP: Final = "A used-up account above one's own refuses a reservation, by its name."
+_TAKEN: Final = "The owner of an account is refused a new name that a hidden account has."
+_USED_UP: Final = "A refusal names the hidden parent account that has too little left."
 
 
 class Accounts(Domain):
@@ -81,22 +81,22 @@ class Accounts(Domain):
                 "account.open",
                 OpenPayload,
                 self._open,
-                summary="Open an account, or give it more.",
+                summary="Open an account, or add amounts to an existing one.",
                 discloses=_TAKEN,
             ),
             Kind(
                 "account.reserve",
                 ReservePayload,
                 self._reserve,
-                summary="Hold the worst case of a piece of work.",
+                summary="Reserve the most that a piece of work may use.",
                 discloses=_USED_UP,
             ),
-            Kind("account.settle", SettlePayload, self._end, summary="Balance what work has used."),
+            Kind("account.settle", SettlePayload, self._end, summary="Settle a reservation."),
             Kind(
                 "account.release",
                 ReleaseReservationPayload,
                 self._end,
-                summary="Hold an amount no longer.",
+                summary="End a reservation of which nothing was used.",
             ),
         )
 
@@ -122,10 +122,11 @@ class Accounts(Domain):
         return rules.charge(draft, intent["agent_id"], cost)
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
-        """Leave an agent's reservations and accounts to the managers.
+        """Keep the reservations of a removed agent held, and clear the owner of its accounts.
 
-        What its work has used is not known, so its reservations stay held. A later agent of this
-        name neither ends them nor owns its accounts.
+        The amount that its work has used is unknown. So only a manager, or the owner of an account
+        that holds the reservation, may settle or release it; a later agent of the same name may
+        not, and does not own the accounts.
         """
         for entity in list(draft.ids(RESERVATIONS)):
             owner, _, _ = entity.rpartition("/")

@@ -88,7 +88,7 @@ class ReservePayload(TypedDict):
         id: Name of the reservation, which is new among those of its agent.
         unit: Unit of the amount.
         amount: The worst case.
-        agent: Agent that it is for, in the name of which a broker reserves.
+        agent: Agent for which a broker reserves; without it the submitter.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic

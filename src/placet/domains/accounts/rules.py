@@ -37,7 +37,10 @@ _ACCOUNTS_PER_UNIT: Final = 30
 
 
 def open_account(draft: Draft, owner: str, payload: Mapping[str, Json]) -> RuleRefusal | None:
-    """Create an account and its balances, for an owner who may; empty is the world's own."""
+    """Create an account and its balances. The caller checks that the owner may open it.
+
+    An empty `owner` stands for the world: then only a manager may give to the account.
+    """
     account, parent = payload["account"], payload.get("parent", "")
     if fault := name_fault(account):
         return refuse("account_invalid", f"the name of an account {fault}", at="/account")

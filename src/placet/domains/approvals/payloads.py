@@ -55,9 +55,9 @@ class RequestPayload(TypedDict):
 
 
 class PreviewPayload(TypedDict):
-    """Payload of `approvals.preview`, by which a dry run decides a request without a person.
+    """Payload of `approvals.preview`: a dry run permits the intents of a request, without a person.
 
-    Its batch draws the numbers that it draws when the request is approved.
+    The batch draws the same random numbers as the batch that approves the request.
     """
 
     id: Name

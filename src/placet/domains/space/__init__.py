@@ -1,8 +1,9 @@
 """Grids and networks for authors of domains: cells, neighbors, capacity, layers and links.
 
-It declares no kinds. A `Grid` or a `Network` is a value that rules, hooks and policies share; a
-`CellTable` holds the agents of columns, an `Occupancy` the agents of objects. Cells and nodes are
-numbers from 0. Methods on a number are plain Python, and those on arrays load numpy.
+It declares no kinds. Rules, hooks and policies share a `Grid` or a `Network`, which never changes.
+`CellTable` places the members of a population (columns) in cells, `Occupancy` places agents with
+ordinary entities. Cells and nodes are numbers from 0. Methods on one number are plain Python;
+methods on arrays load numpy.
 """
 
 from placet.domains.space.cell_table import CellTable

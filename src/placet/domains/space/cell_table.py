@@ -1,8 +1,8 @@
-"""Cells as the rows of a table, which hold the agents of a population, and layers of values.
+"""A table of cells: each row has the agents of a population in the cell, and layers of values.
 
-A cell of capacity 1 has a field `who`, the number of its agent; another cell has a field `count`.
-A rule of rows claims the cells in the first case, and adds within the bound in the second. The
-bound of the table's field holds for every writer, so no rule can exceed the capacity.
+With capacity 1 a cell has a field `who`, the number of its agent; otherwise a field `count`. A rule
+of rows claims the cells in the first case, and adds to `count` in the second. The bounds of the
+field hold for every writer, so no rule can exceed the capacity.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from placet.schemas.keywords import explain_keywords
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from placet.kernel.columns.space import Room
+    from placet.kernel.columns.space import CellFields
     from placet.kernel.plugin.rows import Rows
 
 
@@ -78,9 +78,9 @@ class CellTable:
     def move(self, rows: "Rows", to: "ArrayLike") -> None:
         """Move the agent of each row to a cell, in a rule of rows.
 
-        It leaves the cell where it is, if there is one. A move to the present cell changes nothing.
-        Refusals: `no_cell`; `occupied`, where the cell was full before the batch; and where others
-        of the batch take the room, `conflict`, or `out_of_bounds` with a capacity above 1.
+        The agent leaves its cell, if it has one. A move to the present cell changes nothing.
+        Refusals: `no_cell`; `occupied`, if the cell was full before the batch; `conflict` (with a
+        capacity above 1 `out_of_bounds`), if other rows of the batch fill the cell.
 
         Args:
             rows: The argument of the rule.
@@ -88,13 +88,13 @@ class CellTable:
         """
         from placet.kernel.columns.space import move  # noqa: PLC0415  # numpy is an extra
 
-        move(rows, self._room(), to)
+        move(rows, self._cell_fields(), to)
 
     def leave(self, rows: "Rows") -> None:
         """Take the agent of each row out of its cell, in a rule of rows; its field is then -1."""
         from placet.kernel.columns.space import leave  # noqa: PLC0415  # numpy is an extra
 
-        leave(rows, self._room())
+        leave(rows, self._cell_fields())
 
     def populate(
         self, draft: Draft, population: NewPopulation, cells: "ArrayLike | None" = None
@@ -114,9 +114,9 @@ class CellTable:
         from placet.kernel.columns.space import populate  # noqa: PLC0415  # numpy is an extra
 
         people = draft.columns(population.table)
-        populate(draft.columns(self.name), people, self._room(), cells)
+        populate(draft.columns(self.name), people, self._cell_fields(), cells)
 
-    def _room(self) -> "Room":
-        from placet.kernel.columns.space import Room  # noqa: PLC0415  # numpy is an extra
+    def _cell_fields(self) -> "CellFields":
+        from placet.kernel.columns.space import CellFields  # noqa: PLC0415  # numpy is an extra
 
-        return Room(self.name, self.agent_field, self.capacity)
+        return CellFields(self.name, self.agent_field, self.capacity)

@@ -1,7 +1,7 @@
 """Networks from a seed: the same on every machine, drawn by the counter of `kernel/prng.py`.
 
-The draws are integers and comparisons of a float in [0, 1), so no library of mathematics decides
-about an edge.
+The draws are integers and comparisons of a float in [0, 1), so the edges do not depend on the
+functions of a math library.
 """
 
 from math import isqrt
@@ -127,7 +127,7 @@ def small_world(count: int, degree: int, rewired: float, seed: int) -> Network:
 
 @explain_keywords
 def scale_free(count: int, links: int, seed: int) -> Network:
-    """Return a network that grows by nodes which prefer neighbors with many links.
+    """Return a scale-free network, grown by preferential attachment.
 
     The first `links + 1` nodes are all linked with each other. Each further node gets `links`
     different neighbors, each drawn in proportion to its degree.

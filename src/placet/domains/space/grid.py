@@ -141,8 +141,8 @@ class Grid:
     def neighbor_array(self, cells: "ArrayLike", radius: int = 1) -> "Rows64":
         """Return the neighbors of each cell, `(n, k)`; -1 where there is none.
 
-        Column i is the neighbor by the step `offsets(radius)[i]`, so a row of a cell without an
-        edge nearby is `neighbors(cell, radius)`. The number -1 has no neighbors.
+        Column i is the neighbor by the step `offsets(radius)[i]`. If no edge is within the radius
+        of a cell, its row equals `neighbors(cell, radius)`. The number -1 has no neighbors.
 
         Raises:
             IndexError: A number is no cell, and is not -1.

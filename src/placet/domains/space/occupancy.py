@@ -1,8 +1,8 @@
 """The agents of each cell, for ordinary rules over objects: plain Python, without a table.
 
-The cell of an agent is a field of its entity. The agents of a cell are a field of the entity of the
-cell, which comes into being with its first agent. So a rule finds the agents of a cell without a
-search. Rules see the moves of rules before them, hence the capacity needs no claim.
+The cell of an agent is a field of the agent's entity. The agents of a cell are a field of the
+cell's entity, which is created with the first agent. So a rule finds the agents of a cell without a
+search. A rule reads the moves of earlier rules, so the capacity is checked without a claim.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The parts of grids and networks that hold agents: numbered places, and their capacity."""
+"""The common interface of grids and networks: the number of places; and a check of capacities."""
 
 from typing import Protocol
 

@@ -89,8 +89,9 @@ class World(Domain):
             interaction_range: Maximum distance of one Interact.
             inventory_max: Maximum number of objects that an agent may carry.
             cooldowns: Kind -> minimum simulated seconds between two intents of one agent.
-            interactions: Name -> rule, called after its target exists and is in range; a rule that
-                judges its target at its turn comes as `Interaction(rule, when_stale="revalidate")`.
+            interactions: Name -> rule, called if its target exists and is in range. Pass a rule
+                that checks the target as `Interaction(rule, when_stale="revalidate")`: then a
+                change of the target does not make its intents stale.
             teams: Permitted teams; None permits any.
             observation: Visibility setting, such as `{"distance": 10, "hidden_fields":
                 ["inventory"]}` (`docs/concepts/views.md`); None shows everything.

@@ -1,8 +1,8 @@
 """The interactions of an agent with an object or with another agent.
 
 An interaction is a rule with a name. A world's own interactions are added to the five here, or
-replace them. Before a rule runs, its target is checked to exist and to be in range. The five judge
-the target as it is at their turn; an interaction of the world says itself whether it does.
+replace them. Before a rule runs, its target is checked to exist and to be in range. The five check
+the target as it is when they run; an added interaction declares by `when_stale` whether it does.
 """
 
 from collections.abc import Collection, Mapping
@@ -88,8 +88,8 @@ def footprint_of(own: Mapping[str, Interaction]) -> Reads | None:
 def revalidated_by(own: Mapping[str, Interaction]) -> Reads:
     """Return the function of the references that `Interact` checks again after a change.
 
-    They are the positions of agents and, of an interaction that judges it at its turn, the target:
-    the carrier of an object is not part of the intent, so the rule refuses a target out of range.
+    They are the positions of all agents and, unless the interaction is declared `reject`, the
+    target. An intent does not name the carrier of an object, so the rule checks the range itself.
     """
     rejected = _rejected(own)
 

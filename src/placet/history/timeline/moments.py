@@ -95,7 +95,7 @@ def moment_head(moment: Moment) -> dict[str, Json]:
 def map_of(
     moment: Moment, color: str | None = None, tables: Collection[str] | None = None
 ) -> dict[str, Json]:
-    """Return what has a place, as layers by collection, and the fields that color. O(entities).
+    """Return the entities and rows with a place, as layers, and the color fields. O(entities).
 
     Args:
         moment: The moment.

@@ -1,7 +1,7 @@
-"""Where the rows of tables stand on a map, and by which field they are colored.
+"""The places and the colors of the rows of tables on a map.
 
-A `Portrayal` declares both by names of fields; `portrayals_of` returns that of each table of a
-moment. Rows are drawn from arrays: no row is looked at in Python. numpy, an extra, is imported by
+A `Portrayal` names the fields that hold both; `portrayals_of` returns one for each table of a
+moment. Rows are encoded as arrays, without a Python loop over rows. numpy, an extra, is imported by
 the functions that compute.
 """
 
@@ -33,8 +33,8 @@ class Portrayal:
     """How the rows of a table are drawn.
 
     Attributes:
-        place: Fields with the place of a row: one of two or three numbers, two of one number, or
-            one with the number of a cell; none: the number of the row is that of its cell.
+        place: Fields with the place of a row: one vector of 2 or 3 numbers, two numbers, or the
+            number of a cell. Empty: the number of the row is used as the number of its cell.
         side: Cells in a row of the grid, if a place is the number of a cell; 0 if it is not.
         colors: The fields by which rows may be colored, the default first, and their values.
     """

@@ -1,6 +1,6 @@
-"""The leases of rows of tables: which rows of a column batch would change a row leased by another.
+"""Finds the rows of a column batch that would change a row which another agent has leased.
 
-They are refused before claims and additions are granted: a refused row holds none.
+They are refused before claims and additions are granted, so a refused row gets neither.
 """
 
 from typing import TYPE_CHECKING, NamedTuple

@@ -181,9 +181,9 @@ def waits(
 ) -> "NDArray[np.float64] | None":
     """Return the simulated seconds after which each row passes quotas and leases; None if all did.
 
-    NaN of a row that neither refused; infinite where the batch asks for more rows than the burst of
-    the world's quota. Of leases it is the end of the last one on a row of a table, by which all of
-    them have ended.
+    NaN for a row that no quota and no lease refused; infinite if the batch has more rows than the
+    burst of the world's quota. For a leased row it is the end of the last running lease on a row of
+    any table: by then all of these leases have ended.
     """
     if codes is None:
         return None

@@ -241,7 +241,7 @@ def _summed(what: str, values: ArrayLike, count: int) -> NDArray[Any]:
 # agents in cells
 
 
-class Room(NamedTuple):
+class CellFields(NamedTuple):
     """The table of cells that agents are in, and their field that has the cell.
 
     Attributes:
@@ -260,67 +260,67 @@ class Room(NamedTuple):
         return "who" if self.capacity == 1 else "count"
 
 
-def move(rows: Rows, room: Room, to: ArrayLike) -> None:
+def move(rows: Rows, fields: CellFields, to: ArrayLike) -> None:
     """Move the agent of each row to a cell, from the cell where it is, or from none."""
-    held, home = rows.table(room.table)[room.occupancy], rows.own[room.field]
+    held, home = rows.table(fields.table)[fields.occupancy], rows.own[fields.field]
     target = np.asarray(to)
     is_cell = (target >= 0) & (target < len(held))
     rows.refuse(~is_cell, "no_cell", "the cell must be one of the grid")
     is_moving = is_cell & (target != home)
-    if room.capacity is not None:
+    if fields.capacity is not None:
         there = held[np.where(is_cell, target, 0)]
-        is_full = there >= (0 if room.capacity == 1 else room.capacity)
+        is_full = there >= (0 if fields.capacity == 1 else fields.capacity)
         rows.refuse(is_full & is_moving, "occupied", "the cell must have room for another agent")
-    _change(rows, room, np.where(is_moving, home, -1), np.where(is_moving, target, -1))
-    rows.write(room.field, target)
+    _change(rows, fields, np.where(is_moving, home, -1), np.where(is_moving, target, -1))
+    rows.write(fields.field, target)
 
 
-def leave(rows: Rows, room: Room) -> None:
+def leave(rows: Rows, fields: CellFields) -> None:
     """Take the agent of each row out of its cell, if it is in one."""
-    _change(rows, room, rows.own[room.field], np.full(rows.n, -1))
-    rows.write(room.field, -1)
+    _change(rows, fields, rows.own[fields.field], np.full(rows.n, -1))
+    rows.write(fields.field, -1)
 
 
-def _change(rows: Rows, room: Room, left: Array, taken: Array) -> None:
-    if room.capacity == 1:
-        rows.claim(room.table, taken)
-        rows.claim(room.table, left)
-        rows.put(room.table, taken, "who", rows.numbers)
-        rows.put(room.table, left, "who", -1)
+def _change(rows: Rows, fields: CellFields, left: Array, taken: Array) -> None:
+    if fields.capacity == 1:
+        rows.claim(fields.table, taken)
+        rows.claim(fields.table, left)
+        rows.put(fields.table, taken, "who", rows.numbers)
+        rows.put(fields.table, left, "who", -1)
     else:
-        rows.add(room.table, left, "count", -1)
-        rows.add(room.table, taken, "count", 1)
+        rows.add(fields.table, left, "count", -1)
+        rows.add(fields.table, taken, "count", 1)
 
 
 def populate(
-    cells: DraftColumns, people: DraftColumns, room: Room, given: ArrayLike | None
+    cells: DraftColumns, people: DraftColumns, fields: CellFields, given: ArrayLike | None
 ) -> None:
     """Put each member of a new population into its cell.
 
     Args:
         cells: Columns of the table of cells.
         people: Columns of the table of the population.
-        room: The table of cells, the field of the members, and the capacity.
+        fields: The table of cells, the field of the members, and the capacity.
         given: Number of the cell of each member, -1 for none; None is the present field.
 
     Raises:
         IndexError: A number is no cell, and is not -1.
         ValueError: A cell would have more agents than its capacity.
     """
-    wanted = people[room.field] if given is None else given
-    held = cells[room.occupancy]
+    wanted = people[fields.field] if given is None else given
+    held = cells[fields.occupancy]
     at = _numbers("cell", wanted, len(held))
-    before = (held >= 0).astype(np.int64) if room.capacity == 1 else held
+    before = (held >= 0).astype(np.int64) if fields.capacity == 1 else held
     after = before + np.bincount(at[at >= 0], minlength=len(held))
-    if room.capacity is not None and (after > room.capacity).any():
-        cell = int((after > room.capacity).argmax())
+    if fields.capacity is not None and (after > fields.capacity).any():
+        cell = int((after > fields.capacity).argmax())
         raise ValueError(
-            f"cell {cell} of {room.table} would have {after[cell]} agents, and has room for "
-            f"{room.capacity}; choose other cells"
+            f"cell {cell} of {fields.table} would have {after[cell]} agents, and has room for "
+            f"{fields.capacity}; choose other cells"
         )
     if given is not None:
-        people.set(room.field, at)
-    if room.capacity == 1:
+        people.set(fields.field, at)
+    if fields.capacity == 1:
         inside = np.flatnonzero(at >= 0)
         cells.set("who", inside, at[inside])
     else:

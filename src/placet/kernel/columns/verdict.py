@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class ColumnVerdict:
     """The answer to a column batch: one seq, and a code for each row.
 
-    `verdict[17]` is the verdict on row 17, as an ordinary intent of its agent has it. It is made
-    when it is submitted for: its `changed` are the changes that the agent may see at that moment.
+    `verdict[17]` is the verdict on row 17, as an ordinary intent of its agent has it. It is built
+    on access: its `changed` are the changes that the agent may see at that moment.
 
     Attributes:
         batch_id: Name of the batch.
@@ -37,8 +37,8 @@ class ColumnVerdict:
         replayed: The batch was sent before: this is its first verdict.
         winners: Number of the member that won, for each row; -1 of a row that lost no claim.
         retry_after: Simulated seconds after which each row passes its quotas, or the leases of
-            others; NaN of a row that neither refused, infinite where waiting does not help. None if
-            they refused no row.
+            others; NaN for a row that no quota and no lease refused, infinite if waiting does not
+            help. None if no row was refused because of a quota or a lease.
         durability: How the log keeps the record.
     """
 

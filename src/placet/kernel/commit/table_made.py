@@ -21,7 +21,7 @@ from placet.schemas.name_suggestions import did_you_mean
 def columns_given(
     stem: str, fields: Mapping[str, Field], given: Mapping[str, object], count: int
 ) -> dict[str, Array]:
-    """Return the given initial columns of a table, checked; a constant is that of each row.
+    """Check the given initial columns of a table, and return them; a constant fills all rows.
 
     Raises:
         ValueError: A name is no field, or values do not fit.

@@ -1,7 +1,7 @@
-"""The conditions of intents, in stage 4: compared with the visible state before the batch.
+"""Checks the conditions of intents, in stage 4, against the visible state before the batch.
 
-An own change of an earlier batch counts, that of an earlier intent of the same batch does not. The
-conditions of a scheduled batch are judged when it is due.
+This state has the changes of earlier batches, also of the same agent, and not those of earlier
+intents of the same batch. The conditions of a scheduled batch are checked when it is due.
 """
 
 from collections.abc import Mapping

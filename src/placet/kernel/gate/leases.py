@@ -1,8 +1,9 @@
 """The leases in stage 7, after rules, hooks and invariants: requests, and changes of others.
 
 A batch that changed an entity on which another agent has a running lease is refused as `leased`,
-with the longest time until it may pass. Such a refusal is not final and no record, or each try
-would be one. Ticks, settlements, patches, registrations and removals are not held up.
+with the longest time until it may pass. Such a refusal is not final and leaves no record: a record
+for each retry would fill the log. Ticks, settlements, patches, registrations and removals are not
+refused because of leases.
 """
 
 from typing import Final
@@ -41,7 +42,7 @@ def check(batch: CheckedBatch, table: LeaseTable, context: GateContext) -> list[
         return refusals
     if not has_lease_kinds(batch.counts):
         return None
-    refused = _unsound(batch, now, context)
+    refused = _lease_refusal(batch, now, context)
     if refused is not None:
         return [refused]
     agents = context.ledger.agents
@@ -92,7 +93,7 @@ def _final(refusal: Refusal) -> Refusal:
     return msgspec.structs.replace(refusal, message=message, retry_after=None)
 
 
-def _unsound(batch: CheckedBatch, now: LeaseTable, context: GateContext) -> Refusal | None:
+def _lease_refusal(batch: CheckedBatch, now: LeaseTable, context: GateContext) -> Refusal | None:
     """Return the refusal of the first lease intent that the world does not grant a ticket."""
     count = sum(number for _, kind, number in batch.counts if kind in LEASE_KINDS)
     for index, intent in enumerate(batch.intents):
@@ -121,11 +122,11 @@ def _refused_request(
     elif own is None and len(now.tickets) >= settings.tickets_max:
         why = f"{settings.tickets_max} tickets are taken, which is all; try again later"
     else:
-        return _unseen(batch, index, refs, context)
+        return _hidden_refusal(batch, index, refs, context)
     return refuse_intent(batch, index, RefusalCode.LEASE_REFUSED, why, at=at)
 
 
-def _unseen(
+def _hidden_refusal(
     batch: CheckedBatch, index: int, refs: tuple[Ref, ...], context: GateContext
 ) -> Refusal | None:
     """Return the refusal of a request for an entity that its agent does not see, by one text."""

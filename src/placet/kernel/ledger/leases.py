@@ -4,7 +4,7 @@ A ticket waits, is called (its entities are free, and its agent may start), runs
 change its entities), and is gone. Requests, starts and releases come with records. Calls, lapses
 and ends follow from the tickets and the simulated time, so they need no record: `at` computes them
 on a copy, and a record first brings the table to its time. A live world and a fold therefore
-process the same events in the same order, however refused batches moved the live clock.
+process the same events in the same order, even if refused batches advanced the live clock.
 
 The order is that of fair queueing: a ticket whose owner has had less than its part goes first,
 among these the one that would end first. A waiting agent holds nothing, so there is no deadlock.
@@ -199,7 +199,7 @@ class LeaseTable:
         self.free_at = {ref: ns for ref, ns in self.free_at.items() if ns > self._now_ns}
 
     def _call(self) -> None:
-        """Call each waiting ticket whose entities are free, rested, and wanted by none before."""
+        """Call each waiting ticket whose entities are rested and in no called or earlier ticket."""
         taken = {ref for t in self.tickets.values() if t.called_ns is not None for ref in t.refs}
         for ticket in sorted(self.tickets.values(), key=self._place):
             is_rested = all(self.free_at.get(ref, 0) <= self._now_ns for ref in ticket.refs)

@@ -30,7 +30,7 @@ Charges: TypeAlias = tuple[Charge, ...]
 def charges_on(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> Charges:
     """Return the charge of a batch to each token bucket that limits it; changes nothing."""
     settings, agents = ledger.policy, ledger.agents
-    if _is_spared(batch, ledger, now_ns):
+    if _is_exempt_release(batch, ledger, now_ns):
         return ()
     quotas = settings.quotas
     charges: list[Charge] = []
@@ -55,7 +55,7 @@ def charges_on(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> Charges:
     return tuple(charges)
 
 
-def _is_spared(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> bool:
+def _is_exempt_release(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> bool:
     """Return whether a batch only releases a ticket that its agent has: no quota holds that up."""
     if ledger.leases is None or len(batch.counts) != 1:
         return False

@@ -1,6 +1,6 @@
-"""Approvals as the rule of a kind sees them: whether a person has approved exactly this intent.
+"""Checks for the rule of a kind whether a person has approved exactly this intent.
 
-A rule that needs a person's approval refuses `approval_required` unless `is_approved`. The domain
+A rule that needs approval returns the refusal `approval_required` unless `is_approved`. The domain
 `approvals` (`placet.domains.approvals`) keeps the requests and the decisions. An approved request
 permits its intents in the batch of its decision and in no other batch.
 

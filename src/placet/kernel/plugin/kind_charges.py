@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from placet.kernel.state.transaction import Transaction
 
 
-def charged(kind: Kind) -> Rule:
+def with_work(kind: Kind) -> Rule:
     """Return the rule of a kind, which charges the kind's declared work first."""
     rule, work = kind.rule, kind.work
     if work == 0:
@@ -25,7 +25,7 @@ def charged(kind: Kind) -> Rule:
     return charged_rule
 
 
-def unchanging(rule: Rule) -> Rule:
+def read_only(rule: Rule) -> Rule:
     """Return the rule of a read-only kind, which may return output and emit effects.
 
     It raises `TypeError` if the intent changed the state or an agent, or claimed something.
@@ -42,7 +42,7 @@ def unchanging(rule: Rule) -> Rule:
     return read_only_rule
 
 
-def paid(
+def with_cost(
     rule: Rule,
     kind: Kind,
     domains: Sequence[Domain],

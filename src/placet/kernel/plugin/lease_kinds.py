@@ -1,7 +1,7 @@
 """The kinds of the kernel itself: `placet.lease` and `placet.release`.
 
-They are of no domain: the domains of a world are in the header of its log, so a world that exists
-could never turn leases on. Their rules change nothing; the gate judges them and the ledger applies
+They belong to no domain: the header of a log fixes the domains of its world, so an existing world
+could not turn leases on. Their rules change nothing; the gate judges them and the ledger applies
 them (`kernel/gate/leases.py`, `kernel/ledger/leases.py`).
 """
 
@@ -49,7 +49,7 @@ LEASES: Final = (
         LEASE,
         LeasePayload,
         _change_nothing,
-        summary="Change entities alone for a while: take a ticket, or start the lease if called.",
+        summary="Lease entities: take a ticket, or start the lease of a called ticket.",
     ),
     Kind(RELEASE, ReleasePayload, _change_nothing, summary="Give back a lease or a ticket."),
 )

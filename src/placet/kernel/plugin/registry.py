@@ -17,7 +17,7 @@ from placet.kernel.plugin.domain import (
     require_attributes,
 )
 from placet.kernel.plugin.dropped_refusals import require_returned
-from placet.kernel.plugin.kind_charges import charged, paid, unchanging
+from placet.kernel.plugin.kind_charges import read_only, with_cost, with_work
 from placet.kernel.plugin.tables import require_table, spec_of_table, tables_of
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
@@ -240,12 +240,12 @@ class Registry:
 
     def _whole_rule(self, kind: Kind) -> Rule:
         """Return the rule of a kind with its charges of work and cost, and its checks."""
-        rule = self._guarded(charged(kind), kind.name)
+        rule = self._guarded(with_work(kind), kind.name)
         if kind.name in self.read_only_kinds:
-            rule = unchanging(rule)
+            rule = read_only(rule)
         if not (kind.cost and self._with_costs):
             return rule
-        return paid(rule, kind, self._with_costs, self.require_own_writes)
+        return with_cost(rule, kind, self._with_costs, self.require_own_writes)
 
     def _guarded(self, rule: Rule, kind: str) -> Rule:
         """Return a rule that checks its writes; the rule itself in a world of one domain."""

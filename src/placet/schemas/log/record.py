@@ -100,7 +100,7 @@ class Configured(_Record, array_like=True, frozen=True, tag=1):
 
 
 class ConfiguredWithLeases(Configured, array_like=True, frozen=True, tag=35):
-    """A `Configured` record of a world with leases; without, it has the bytes of before.
+    """A `Configured` record of a world with leases; worlds without leases write `Configured`.
 
     Attributes:
         leases: The fields of `LeaseSettings`.

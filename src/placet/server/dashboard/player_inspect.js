@@ -224,7 +224,7 @@ async function why(event, agent = null) {
   return [heading, stages, ...(changes.length ? [made("h3", "", "What it changed"), ...changes] : []), ...notes];
 }
 
-/** Say a condition of an intent, and what was found at its path. */
+/** Build the text of a condition and of the value found at its path. */
 function condition({ text, found, holds, is_absent: isAbsent }) {
   return made("p", holds ? "small expects" : "refusal", `expects ${tame(text, 300)}: found ${isAbsent ? "nothing" : cellText(found)}`);
 }

@@ -1,4 +1,4 @@
-// A map of what has a place, for up to two hundred thousand dots: columns of numbers, no objects.
+// Draws entities and rows that have a place, up to 200 000 dots, from arrays of numbers.
 
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
@@ -29,7 +29,7 @@ let color = null; // the wish of the reader, "table/field"; null is the default
 /** How many pictures were drawn; the browser tests measure by it. */
 export const drawnFrames = () => frames;
 
-/** Name what the page wants of the map, as parameters of a moment or of steps. */
+/** Return the chosen color field as query parameters of a moment or of steps. */
 export const mapQuery = () => (color === null ? {} : { color: color || "none" });
 
 /** Listen to the pointer and the menu.
@@ -89,7 +89,7 @@ function placeEntities({ collection, ids, x, y }) {
   });
 }
 
-/** Take the rows of a table, in the order of their numbers: where they come from is where they were. */
+/** Replace the rows of a table, sorted by number; each row is animated from its previous position. */
 function placeRows({ collection, stem, count, total, place, grid, x, y, color: by }) {
   const before = layers.get(collection);
   const layer = { stem, count, total, place, grid, x: numbers(x), y: numbers(y) };
@@ -100,7 +100,7 @@ function placeRows({ collection, stem, count, total, place, grid, x, y, color: b
   layers.set(collection, layer);
 }
 
-/** Put a row that moved over half of the map, such as over an edge, where it is. */
+/** Show a row that moved over more than half of the map, such as over an edge, without animation. */
 function leap({ count, x, y, fromX, fromY }) {
   const [wide, high] = frame ? [(frame[2] - frame[0]) / 2, (frame[3] - frame[1]) / 2] : [Infinity, Infinity];
   for (let at = 0; at < count; at += 1) {

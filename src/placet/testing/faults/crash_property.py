@@ -1,8 +1,8 @@
-"""The property of crashes: a world that crashes between any two steps ends as one that does not.
+"""The crash property: crashes between steps change neither the final state nor the ledger.
 
 A crash loses the memory of the process, and either the last record (the append failed) or the last
-answer (the append was done). Then the same batch is submitted again, at a clock that was set back,
-and the same settlement comes twice. The log and the state must be those of a world without faults.
+answer (the append succeeded). Then the same batch is submitted again with the clock set back, and
+the same settlement is sent again. State and ledger must equal those of a world without crashes.
 """
 
 from typing import Final
@@ -22,8 +22,8 @@ from placet.testing.trace import (
 from placet.testing.tree_diff import difference, whole
 
 _ADVICE: Final = (
-    "A domain may remember nothing but in the state: a process that crashes begins with a new "
-    "object of its class."
+    "A domain must keep all of its data in the state: after a crash, a new object of its class "
+    "is created."
 )
 
 
