@@ -4,14 +4,12 @@ The layer imports no runtime; `placet.Orchestrator` satisfies `WorldPort`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol
 
-from placet.actors.policies.contention import RunningLease
+from placet.actors.policies.contention import LeasingPort
 from placet.kernel.plugin.domain import Risk
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json
-from placet.schemas.config import Leases
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
@@ -38,7 +36,7 @@ class Outcome(Protocol):
         """Whether it is unknown if the effect was executed in the outside world."""
 
 
-class Handle(Protocol):
+class Handle(LeasingPort, Protocol):
     """The interface of the handle of a registered agent."""
 
     @property
@@ -65,18 +63,6 @@ class Handle(Protocol):
 
     async def refresh_view(self) -> View:
         """Return the agent's view at the latest durable seq."""
-
-    @property
-    def leases(self) -> Leases | None:
-        """The bounds of the world's leases; None if it has none."""
-
-    def lease(
-        self, *refs: str | Sequence[str], seconds: float
-    ) -> AbstractAsyncContextManager[RunningLease]:
-        """Return an async context manager in whose block the agent alone changes entities.
-
-        It waits for the agent's turn. Entering raises `PlacetError` if the request is refused.
-        """
 
 
 class Gateway(Protocol):

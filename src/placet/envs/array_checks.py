@@ -1,7 +1,7 @@
 """Checks of the arrays that enter an `ArrayEnv`: actions of a learner, answers of an adapter."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
@@ -9,9 +9,6 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from placet.envs.parallel_env import Array
 from placet.kernel.arrays.values import as_array
 from placet.schemas.name_suggestions import did_you_mean
-
-ARRAYS: Final = ("observations", "rewards", "terminals", "truncations", "masks", "actions")
-"""Names of the arrays of an environment, as PufferLib has them."""
 
 
 def require_spaces(observation: object, action: object) -> None:
@@ -59,7 +56,7 @@ def new_arrays(
         if not isinstance(array, np.ndarray) or (array.shape, array.dtype) != (whole, dtype):
             got = f"{getattr(array, 'dtype', type(array).__name__)} of shape {np.shape(array)}"
             raise ValueError(f"{name} of buf must be {dtype} of shape {whole}, got {got}")
-    return {name: given[name] for name in ARRAYS}
+    return {name: given[name] for name in wanted}
 
 
 def checked_actions(space: Space[Any], actions: object, count: int) -> Array:

@@ -29,7 +29,7 @@ _IMPORTING: Final = (
 
 BUNDLED: Final = {
     name: f"placet.scenarios.builtin.{name}:{name.capitalize()}"
-    for name in ("flock", "segregation", "shepherd", "sir", "wealth")
+    for name in ("flock", "market", "segregation", "shepherd", "sir", "wealth")
 }
 """The domains of bundled scenarios by the names in their logs. They are not installed by name."""
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Protocol, Self
 
 import anyio
@@ -108,12 +107,7 @@ class AgentLease:
             raise error_of(verdict)
         self.until = verdict.results[0].output["until"]
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._give_back()
 
     async def _give_back(self) -> None:

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from placet.schemas.codec import without_numpy
 from placet.schemas.identity import is_identity
 from placet.schemas.keywords import explain_keywords, require_a
-from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.limits import LEASE_REFS_MAX, SECOND_NS, Limits
 
 OnRuleError: TypeAlias = Literal["refuse", "raise"]
 ON_RULE_ERROR: Final[tuple[OnRuleError, ...]] = get_args(OnRuleError)
@@ -191,7 +191,7 @@ class Leases:
 _LEASE_RANGES: Final = (
     ("seconds_max", 0.001, 86_400.0),
     ("share", 0.01, 1.0),
-    ("refs_max", 1, 64),
+    ("refs_max", 1, LEASE_REFS_MAX),
     ("tickets_max", 1, 1_000),
     ("begin_within", 0.001, 3_600.0),
 )

@@ -49,6 +49,9 @@ READ_ENTITY_WORK: Final = 10
 READ_RECORD_WORK: Final = 10
 """Units of a record of a log that is replayed, searched or copied for an answer."""
 
+LEASE_REFS_MAX: Final = 64
+"""Maximum number of entities of one lease, by any setting."""
+
 ROW_FAULTS_MAX: Final = 10_000
 """Maximum number of rows of a column batch for which its rule may raise. To find one takes several
 calls of the rule, about 0.1 ms together; the rows after the last are refused without a call.

@@ -38,19 +38,6 @@ async def opened(leases: Leases | None = None) -> AsyncIterator[Orchestrator]:
         yield world
 
 
-class Slow:
-    """A proposer that thinks for a second, then proposes a step."""
-
-    def __init__(self, seconds: float = 1.0, step: Step = (POKE,)) -> None:
-        self.asked: list[PlannerInput] = []
-        self._seconds, self._step = seconds, step
-
-    async def __call__(self, context: PlannerInput) -> Step:
-        self.asked.append(context)
-        await asyncio.sleep(self._seconds)
-        return self._step
-
-
 async def talk(world: Orchestrator, name: str, adapter: Any, **options: Any) -> Session:
     await world.register_agent(name, position=[0, 0])
     options.setdefault("mode", "autonomous")
@@ -80,7 +67,7 @@ async def batches_of(world: Orchestrator, name: str) -> list[list[str]]:
 
 async def crowd(leases: Leases | None, turns: int) -> tuple[list[Turn], int]:
     """Run 20 sessions of a second on one object; return their turns and the number of calls."""
-    slow, ended = Slow(), list[Turn]()
+    slow, ended = Scripted(), list[Turn]()
     async with opened(leases) as world:
 
         async def life(name: str) -> None:
@@ -123,6 +110,10 @@ class Rival:
         await self.handle.refresh_view()
         payload = {"target_id": target, "interaction_type": "poke"}
         return bool((await self.handle.submit([self.handle.intent("Interact", payload)])).admitted)
+
+    async def lease(self, seconds: float) -> None:
+        request = self.handle.intent("placet.lease", refs=[LAMP.split("/")], seconds=seconds)
+        assert (await self.handle.submit([request])).admitted
 
 
 Act = Callable[[PlannerInput], Any]
@@ -208,12 +199,7 @@ async def test_a_plan_that_a_lease_held_up_is_sent_again_without_another_thought
 ) -> None:
     async with opened(Leases()) as world:
         rival = await Rival.of(world)
-
-        async def lease(_context: PlannerInput) -> None:
-            intent = rival.handle.intent("placet.lease", refs=[LAMP.split("/")], seconds=3)
-            assert (await rival.handle.submit([intent])).admitted
-
-        slow = Scripted(lease)
+        slow = Scripted(lambda _context: rival.lease(3))
         session = await talk(world, "ann", slow)
         async with anyio.create_task_group() as group:
 
@@ -308,12 +294,7 @@ async def test_a_lease_is_given_back_on_every_path(ending: str) -> None:
 async def test_a_turn_that_is_stopped_while_it_waits_for_a_lease_takes_none() -> None:
     async with opened(Leases()) as world:
         rival = await Rival.of(world)
-
-        async def lease(_context: PlannerInput) -> None:
-            intent = rival.handle.intent("placet.lease", refs=[LAMP.split("/")], seconds=9)
-            assert (await rival.handle.submit([intent])).admitted
-
-        slow = Scripted(lease)
+        slow = Scripted(lambda _context: rival.lease(9))
         session = await talk(world, "ann", slow)
         async with anyio.create_task_group() as group:
             group.start_soon(session.send, "go")

@@ -93,7 +93,7 @@ class ToolsDomain(Domain):
         self.tools = dict(tools)
         self.records = Records.of(name)
         self.recorder = f"{name}.recorder"  # of this prefix, so no other domain initializes it
-        self.collections = self.records.names
+        self.collections = self.records
         self.approve_from = approve_from
         self.kinds = (
             *[self._tool_kind(tool) for tool in self.tools.values()],
@@ -131,7 +131,7 @@ class ToolsDomain(Domain):
         """Return whether an entity is a call of the agent, or of a collection of the author."""
         if ref.collection == self.records.calls and ref.entity is not None:
             return bool(state.get(ref.collection, ref.entity, "agent") == agent_id)
-        return ref.collection not in self.records.names
+        return ref.collection not in self.records
 
     # tools
 

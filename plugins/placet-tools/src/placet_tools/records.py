@@ -8,8 +8,7 @@ that is dropped from the state is in the log.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json, canonical
@@ -23,8 +22,7 @@ OUTPUT_BYTES_MAX: Final = 4_096
 _ALL: Final = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(NamedTuple):
     """The collections of the calls of one domain of tools.
 
     Attributes:
@@ -44,12 +42,7 @@ class Records:
     @classmethod
     def of(cls, domain: str) -> "Records":
         """Return the collections of the domain of this name."""
-        return cls(*[f"{domain}.{name}" for name in cls.__slots__])
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all collections."""
-        return (self.calls, self.once, self.plans, self.ended, self.counts)
+        return cls(*[f"{domain}.{name}" for name in cls._fields])
 
     def begin(self, draft: Draft, key: str, fields: Mapping[str, Json]) -> None:
         """Record that a call begins, and that it holds its consequence."""

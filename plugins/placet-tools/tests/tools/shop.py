@@ -4,8 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from placet import OrchestratorConfig
 from placet.kernel import refuse
 from placet_tools import NotDone, Tools
+
+QUIET = OrchestratorConfig(log_level="critical")
 
 
 class Shop:

@@ -3,23 +3,9 @@
 import asyncio
 
 import pytest
-from tests.tools.shop import Shop
+from tests.tools.shop import QUIET
 
-from placet import OrchestratorConfig
 from placet_tools import ApprovalUnknown, Gate, Tools
-
-QUIET = OrchestratorConfig(log_level="critical")
-
-
-@pytest.fixture
-def shop():
-    return Shop()
-
-
-@pytest.fixture
-async def gate(shop):
-    async with Gate(shop.tools, config=QUIET) as gate:
-        yield gate
 
 
 async def test_a_held_call_runs_once_a_person_approves_it(shop, gate):

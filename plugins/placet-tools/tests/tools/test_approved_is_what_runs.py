@@ -11,14 +11,13 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tools.shop import QUIET
 
-from placet import OrchestratorConfig
 from placet.domains.memory import Memory
 from placet.schemas.foreseen import UNDECIDED
 from placet_tools import Gate, Tools
 from tests.levels import examples
 
-QUIET = OrchestratorConfig(log_level="critical")
 OWN = ("approvals.", "shop.calls", "shop.once", "shop.plans", "shop.ended", "shop.counts")
 TOOLS = ("constant", "random", "timed", "copied", "created", "counted")
 VALUES = st.integers(0, 2)

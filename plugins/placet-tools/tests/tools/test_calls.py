@@ -3,23 +3,9 @@
 import asyncio
 
 import pytest
-from tests.tools.shop import Shop
+from tests.tools.shop import QUIET, Shop
 
-from placet import OrchestratorConfig
 from placet_tools import ApprovalUnknown, Gate, KeyInvalid, NotDone, Tools, records
-
-QUIET = OrchestratorConfig(log_level="critical")
-
-
-@pytest.fixture
-def shop():
-    return Shop()
-
-
-@pytest.fixture
-async def gate(shop):
-    async with Gate(shop.tools, config=QUIET) as gate:
-        yield gate
 
 
 async def test_a_call_runs_and_returns_its_output(shop, gate):

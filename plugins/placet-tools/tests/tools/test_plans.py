@@ -3,18 +3,10 @@
 import asyncio
 
 import pytest
-from tests.tools.shop import Shop
+from tests.tools.shop import QUIET
 
-from placet import OrchestratorConfig
 from placet.domains.memory import Memory
 from placet_tools import Gate, Tools
-
-QUIET = OrchestratorConfig(log_level="critical")
-
-
-@pytest.fixture
-def shop():
-    return Shop()
 
 
 @pytest.fixture

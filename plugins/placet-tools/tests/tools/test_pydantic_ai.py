@@ -2,28 +2,13 @@
 
 import asyncio
 
-import pytest
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
-from tests.tools.shop import Shop
+from tests.tools.shop import QUIET
 
-from placet import OrchestratorConfig
 from placet_tools import Gate
 from tests.lab.full_disk import full_disk
-
-QUIET = OrchestratorConfig(log_level="critical")
-
-
-@pytest.fixture
-def shop():
-    return Shop()
-
-
-@pytest.fixture
-async def gate(shop):
-    async with Gate(shop.tools, config=QUIET) as gate:
-        yield gate
 
 
 def script(*answers):

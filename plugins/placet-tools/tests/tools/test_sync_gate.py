@@ -4,19 +4,11 @@ import inspect
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.tools.shop import Shop
+from tests.tools.shop import QUIET
 
-from placet import OrchestratorConfig
 from placet.errors import ClosedError, StoreError
 from placet_tools import Gate
 from placet_tools.frontend.gate import SyncGate
-
-QUIET = OrchestratorConfig(log_level="critical")
-
-
-@pytest.fixture
-def shop():
-    return Shop()
 
 
 def test_calls_plans_and_approvals_need_no_event_loop(shop, tmp_path):

@@ -24,16 +24,14 @@ import anyio
 
 from placet.actors.effects.executor import is_canceled
 from placet.actors.observation.observer import Observer
-from placet.actors.policies.contention import Contention, RunningLease
+from placet.actors.policies.contention import Contention, LeasingPort, RunningLease, enter_lease
 from placet.actors.policies.staleness_scope import StalenessOptions, StalenessScope
 from placet.kernel.prng import random_unit
 from placet.schemas.codec import Json
-from placet.schemas.config import Leases
 from placet.schemas.errors import (
     INTERRUPTS,
     ClosedError,
     PermissionDeniedError,
-    PlacetError,
     StaleContextError,
     StoreError,
     TimeStalledError,
@@ -184,19 +182,6 @@ class AgentPort(Protocol):
 
     def observer(self) -> AbstractAsyncContextManager[Observer]:
         """Return an observer of the agent, as an async context manager."""
-
-
-class LeasingPort(Protocol):
-    """The part of an agent handle that an agent actor uses in a world with leases."""
-
-    @property
-    def leases(self) -> Leases | None:
-        """The bounds of the world's leases; None if it has none."""
-
-    def lease(
-        self, *refs: str | Sequence[str], seconds: float
-    ) -> AbstractAsyncContextManager[RunningLease]:
-        """Return an async context manager in whose block the agent alone changes entities."""
 
 
 class AgentStatistics(NamedTuple):
@@ -380,15 +365,7 @@ class AgentActor:
         async with AsyncExitStack() as stack:
             lease: RunningLease | None = None
             if self._leasing is not None and (wanted := self._wanted()) is not None:
-                refs, seconds = wanted
-                try:
-                    lease = await stack.enter_async_context(
-                        self._leasing.lease(*[ref.split("/", 1) for ref in refs], seconds=seconds)
-                    )
-                except (ClosedError, StoreError):
-                    raise
-                except PlacetError:  # gone, hidden by now, not permitted, or beyond a quota
-                    lease = None
+                lease = await enter_lease(stack, self._leasing, *wanted)
             yield lease
 
     def _wanted(self) -> tuple[list[str], float] | None:

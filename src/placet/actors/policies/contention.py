@@ -5,10 +5,14 @@ row, the agent leases the lost entities before its policy is called, for a numbe
 tries once without a lease: a loss doubles the number, an admitted batch resets it.
 """
 
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Final, Protocol
 
 from placet.schemas.config import Leases
+from placet.schemas.errors import ClosedError, PlacetError, StoreError
 from placet.schemas.intent import Intent
+from placet.schemas.limits import LEASE_REFS_MAX
 from placet.schemas.refusal import Refusal, RefusalCode
 
 THOUGHT_SECONDS_MIN: Final = 0.02
@@ -17,10 +21,8 @@ faster agent is admitted without a lease, and its lease would only delay slow ag
 """
 
 _TURNS_MAX: Final = 16
-_REFS_MAX: Final = 64
-"""Entities of one lease at most, by any setting."""
 
-_LOST: Final = frozenset(
+LOST: Final = frozenset(
     {
         RefusalCode.STALE_CONTEXT.value,
         RefusalCode.CONDITION_FAILED.value,
@@ -28,6 +30,7 @@ _LOST: Final = frozenset(
         RefusalCode.LEASED.value,
     }
 )
+"""Codes of the refusals that changes or a lease of other agents caused."""
 
 
 class RunningLease(Protocol):
@@ -37,9 +40,58 @@ class RunningLease(Protocol):
         """Return the intent that releases it."""
 
 
+class LeasingPort(Protocol):
+    """The part of an agent handle that takes leases."""
+
+    @property
+    def leases(self) -> Leases | None:
+        """The bounds of the world's leases; None if it has none."""
+
+    def lease(
+        self, *refs: str | Sequence[str], seconds: float
+    ) -> AbstractAsyncContextManager[RunningLease]:
+        """Return an async context manager in whose block the agent alone changes entities.
+
+        It waits for the agent's turn. Entering raises `PlacetError` if the request is refused.
+        """
+
+
+async def enter_lease(
+    stack: AsyncExitStack, port: LeasingPort, names: Sequence[str], seconds: float
+) -> RunningLease | None:
+    """Enter a lease of entities on a stack; return None if its request is refused.
+
+    Args:
+        stack: The stack, which ends the lease.
+        port: Handle of the agent.
+        names: The entities, `collection/entity`.
+        seconds: Simulated seconds.
+
+    Raises:
+        ClosedError, StoreError: The world was closed, or failed.
+    """
+    lease = port.lease(*[name.split("/", 1) for name in names], seconds=seconds)
+    try:
+        return await stack.enter_async_context(lease)
+    except (ClosedError, StoreError):
+        raise
+    except PlacetError:  # gone, hidden by now, not permitted, or beyond a quota
+        return None
+
+
+def check_lease_after(losses: object) -> None:
+    """Check a number of losses after which an agent leases.
+
+    Raises:
+        ValueError: It is neither None nor an int of at least 1.
+    """
+    if losses is not None and (type(losses) is not int or losses < 1):
+        raise ValueError(f"lease_after must be an int of at least 1 or None, got {losses!r}")
+
+
 def is_loss(refusal: Refusal) -> bool:
     """Return whether a batch was refused because of other agents."""
-    return refusal.code in _LOST or bool(refusal.changed)
+    return refusal.code in LOST or bool(refusal.changed)
 
 
 def lost_refs(refusal: Refusal) -> list[str]:
@@ -66,8 +118,7 @@ class Contention:
     __slots__ = ("_asks_left", "_lease_after", "_losses", "_refs", "_turns", "thought_s")
 
     def __init__(self, lease_after: int | None) -> None:
-        if lease_after is not None and (type(lease_after) is not int or lease_after < 1):
-            raise ValueError(f"lease_after must be an int of at least 1, got {lease_after!r}")
+        check_lease_after(lease_after)
         self._lease_after = lease_after
         self._refs: dict[str, None] = {}
         self._losses = self._turns = self._asks_left = 0
@@ -103,7 +154,7 @@ class Contention:
             for name in lost_refs(refusal):
                 self._refs.pop(name, None)
                 self._refs[name] = None  # the latest last
-            while len(self._refs) > _REFS_MAX:
+            while len(self._refs) > LEASE_REFS_MAX:
                 del self._refs[next(iter(self._refs))]
             if not was_leased and self._turns:  # tried without, and lost again
                 self._turns = self._asks_left = min(2 * self._turns, _TURNS_MAX)

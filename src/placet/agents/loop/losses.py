@@ -7,21 +7,14 @@ may propose the same plan.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from placet.actors.policies.contention import LOST
 from placet.agents.proposal.plan import Issue
 from placet.agents.proposal.view_json import changes_between
 from placet.schemas.codec import Json, to_json
 from placet.schemas.condition import ABSENT, steps_of, value_at
 from placet.schemas.refusal import RefusalCode
 
-_LOST: Final = frozenset(
-    {
-        RefusalCode.STALE_CONTEXT,
-        RefusalCode.CONDITION_FAILED,
-        RefusalCode.CONTEXT_TOO_OLD,
-        RefusalCode.CONFLICT,
-        RefusalCode.LEASED,
-    }
-)
+_LOST: Final = LOST | {RefusalCode.CONTEXT_TOO_OLD.value}
 _HINT: Final = (
     "; if it rests on a few values alone, name their paths in if_unchanged, and no other change "
     "makes it stale"

@@ -11,9 +11,8 @@ from typing import Final
 
 import anyio
 
-from placet.actors.policies.contention import THOUGHT_SECONDS_MIN, RunningLease
+from placet.actors.policies.contention import THOUGHT_SECONDS_MIN, RunningLease, enter_lease
 from placet.agents.ports import Handle
-from placet.schemas.errors import ClosedError, PlacetError, StoreError
 from placet.schemas.intent import Intent
 
 _THOUGHTS: Final = 2
@@ -66,14 +65,10 @@ class TurnLease:
         if not contested or thought_s < THOUGHT_SECONDS_MIN:
             return False
         await self.end()
-        refs = [name.split("/", 1) for name in list(self._refs)[-leases.refs_max :]]
+        names = list(self._refs)[-leases.refs_max :]
         seconds = min(leases.seconds_max, _THOUGHTS * thought_s)
-        try:
-            lease = self._handle.lease(*refs, seconds=seconds)
-            self._held = await self._stack.enter_async_context(lease)
-        except (ClosedError, StoreError):
-            raise
-        except PlacetError:  # not permitted, an entity is gone, or there are too many tickets
+        self._held = await enter_lease(self._stack, self._handle, names, seconds)
+        if self._held is None:
             return False
         self._ends_at = anyio.current_time() + seconds
         return True

@@ -140,11 +140,10 @@ class Catalogue:
 
         It is not if the payload of the kind has a field of this name.
         """
-        return kind not in self.kinds or IF_UNCHANGED not in self._fields(kind)
-
-    def _fields(self, kind: str) -> Mapping[str, Json]:
-        properties: Mapping[str, Json] = tool_schema(self.schemas()[kind])["properties"]
-        return properties
+        return (
+            kind not in self.kinds
+            or IF_UNCHANGED not in tool_schema(self.schemas()[kind])["properties"]
+        )
 
     def missing_tool(self, kind: Kind) -> str | None:
         """Return an effect kind of a kind that has no executor.

@@ -80,16 +80,6 @@ def session_name(name: str) -> str:
     return name
 
 
-def check_lease_after(losses: object) -> None:
-    """Check a number of losses after which a turn leases.
-
-    Raises:
-        ValueError: It is neither None nor an int of at least 1.
-    """
-    if losses is not None and (type(losses) is not int or losses < 1):
-        raise ValueError(f"lease_after must be an int of at least 1 or None, got {losses!r}")
-
-
 async def agent_of(world: WorldPort, session: str, agent: str | None) -> str:
     """Return the agent in whose name a session proposes.
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
+from placet.actors.policies.contention import check_lease_after
 from placet.actors.supervisor import HomeLoop
 from placet.agents.adapters import as_adapter
 from placet.agents.adapters.legacy import confirms, plan_of_answer
@@ -169,7 +170,7 @@ class Session:
         from placet.agents.session import opener  # noqa: PLC0415  # loads the runtime
 
         opener.session_name(session)
-        opener.check_lease_after(lease_after)
+        check_lease_after(lease_after)
 
         async def open_in(closing: AsyncExitStack) -> Session:
             opened: WorldPort

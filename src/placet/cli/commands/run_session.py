@@ -215,10 +215,10 @@ def report_lines(
         yield ""
         yield "  refused, by stage/code, with the first message of each"
         yield TextTable(_refusals(report), indent="    ")
-    if report.fairness.as_dict(report.agents)["contests"]:
+    if contests := _contests(report):
         yield ""
         yield "  contention"
-        yield TextTable(_contests(report), indent="    ")
+        yield TextTable(contests, indent="    ")
     yield ""
     yield from _kept(report, verification)
 
@@ -267,7 +267,10 @@ def _refusals(report: RunReport) -> list[tuple[str, str, str]]:
 
 
 def _contests(report: RunReport) -> list[tuple[str, str]]:
+    """Return the rows of the table of contests; none if nothing was contested."""
     fairness = report.fairness.as_dict(report.agents)
+    if not fairness["contests"]:
+        return []
     won, agents = number(fairness["contests"]), pluralize(fairness["contestants"], "agent")
     even, drawn = fairness["jain_wins"], fairness["jain_wins_of_a_lottery"]
     rows = [

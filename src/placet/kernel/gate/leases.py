@@ -45,10 +45,8 @@ def check(batch: CheckedBatch, table: LeaseTable, context: GateContext) -> list[
     refused = _lease_refusal(batch, now, context)
     if refused is not None:
         return [refused]
-    agents = context.ledger.agents
-    owners = {agent_id: agents[agent_id].owner for agent_id in batch.agents}
     # On a copy: the table changes when the record is applied.
-    outputs = apply_intents(now.copy(), batch.intents, owners, context.now_ns)
+    outputs = apply_intents(now.copy(), batch.intents, context.ledger.agents, context.now_ns)
     context.transaction.add_outputs(outputs)
     return None
 

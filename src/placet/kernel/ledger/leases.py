@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from placet.kernel.ledger.agent import Agent
 from placet.schemas.codec import Json
 from placet.schemas.config import LeaseSettings
 from placet.schemas.identity import Ref
@@ -277,21 +278,21 @@ def refs_of(payload: Mapping[str, Json]) -> tuple[Ref, ...]:
 
 
 def apply_intents(
-    table: LeaseTable, intents: Sequence[Intent], owners: Mapping[str, str], now_ns: int
+    table: LeaseTable, intents: Sequence[Intent], agents: Mapping[str, Agent], now_ns: int
 ) -> dict[int, Json]:
     """Apply the lease intents of an admitted batch in order; return the output of each.
 
     Args:
         table: The table, which is changed.
         intents: Intents of the batch.
-        owners: Owner of each agent of the batch.
+        agents: The agents of the world.
         now_ns: Time of its record.
     """
     outputs: dict[int, Json] = {}
     for position, intent in enumerate(intents):
         agent_id = intent["agent_id"]
         if intent["kind"] == LEASE:
-            ticket = table.request(agent_id, owners[agent_id], intent["payload"], now_ns)
+            ticket = table.request(agent_id, agents[agent_id].owner, intent["payload"], now_ns)
             outputs[position] = table.answer_of(ticket)
         elif intent["kind"] == RELEASE:
             outputs[position] = {"released": table.release(agent_id, now_ns)}

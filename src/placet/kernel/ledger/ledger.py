@@ -326,8 +326,7 @@ class Ledger:
 
     def apply_leases(self, intents: Sequence[Intent], now_ns: int) -> None:
         """Apply the lease intents of an admitted batch."""
-        owners = {intent["agent_id"]: self.agents[intent["agent_id"]].owner for intent in intents}
-        apply_intents(self._own_leases(), intents, owners, now_ns)
+        apply_intents(self._own_leases(), intents, self.agents, now_ns)
 
     def drop_ticket(self, agent_id: str, now_ns: int) -> None:
         """Remove the ticket of an agent that is suspended or removed, if it has one."""

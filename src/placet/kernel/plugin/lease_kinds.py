@@ -5,7 +5,7 @@ could not turn leases on. Their rules change nothing; the gate judges them and t
 them (`kernel/gate/leases.py`, `kernel/ledger/leases.py`).
 """
 
-from typing import Annotated, Final, NotRequired
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -15,10 +15,10 @@ from placet.kernel.plugin.domain import Domain, Kind
 from placet.kernel.state.draft import Draft
 from placet.schemas.identity import ID_CHARS_MAX
 from placet.schemas.intent import Intent
+from placet.schemas.limits import LEASE_REFS_MAX
 
 _Name = Annotated[str, Field(min_length=1, max_length=ID_CHARS_MAX)]
 _Pair = Annotated[list[_Name], Field(min_length=2, max_length=2)]
-_REFS_MAX: Final = 64
 
 
 class LeasePayload(TypedDict):
@@ -31,7 +31,7 @@ class LeasePayload(TypedDict):
             a ticket.
     """
 
-    refs: Annotated[list[_Pair], Field(min_length=1, max_length=_REFS_MAX)]
+    refs: Annotated[list[_Pair], Field(min_length=1, max_length=LEASE_REFS_MAX)]
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     begin: NotRequired[bool]
 
@@ -44,20 +44,17 @@ def _change_nothing(_draft: Draft, _intent: Intent) -> None:
     """Change nothing."""
 
 
-LEASES: Final = (
-    Kind(
-        LEASE,
-        LeasePayload,
-        _change_nothing,
-        summary="Lease entities: take a ticket, or start the lease of a called ticket.",
-    ),
-    Kind(RELEASE, ReleasePayload, _change_nothing, summary="Give back a lease or a ticket."),
-)
-
-
 class KernelKinds(Domain):
     """The owner of the kernel's own kinds; it is in no world's list of domains."""
 
     name = "placet"
     version = "1"
-    kinds = LEASES
+    kinds = (
+        Kind(
+            LEASE,
+            LeasePayload,
+            _change_nothing,
+            summary="Lease entities: take a ticket, or start the lease of a called ticket.",
+        ),
+        Kind(RELEASE, ReleasePayload, _change_nothing, summary="Give back a lease or a ticket."),
+    )

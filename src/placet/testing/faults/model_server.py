@@ -9,7 +9,6 @@ import asyncio
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import anyio
@@ -81,12 +80,7 @@ class ScriptedModelServer:
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._server.close()
         for writer in self._open.values():
             writer.close()

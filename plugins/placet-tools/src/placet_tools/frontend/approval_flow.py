@@ -93,7 +93,7 @@ class ApprovalFlow:
             "intents": [call.as_requested() for call in calls],
             "foreseen": "",
             "undecided": [[], []],
-            "unshown": list(self._domain.records.names),
+            "unshown": list(self._domain.records),
             "shown": [],
             "role": roles[0],
             "seconds": self._hold_s,

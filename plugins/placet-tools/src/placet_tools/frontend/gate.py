@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -103,12 +102,7 @@ class Gate:
         await self._runner.resume()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._runner.close()
         await self.world.close()
 
@@ -122,13 +116,8 @@ class Gate:
             raise
         return SyncGate(self, portal)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._portal.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:  # noqa: ANN401  # passed on
+        self._portal.__exit__(*error)
 
     # calls
 
