@@ -191,7 +191,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         tick=_SEQ,
         sim_time=_NUMBER,
         event=_or_null("object"),
-        collections=array_schema(_object(name=_TEXT, count=_SEQ)),
+        collections=array_schema(_object(name=_TEXT, count=_SEQ, of_agents=_BOOLEAN)),
         agent_count=_SEQ,
         is_open=True,
     ),
@@ -228,20 +228,25 @@ def batch_schema(intents_max: int) -> dict[str, Json]:
     return {"oneOf": [intents, batch, ref("Intent")]}
 
 
-_CONDITION: Final = object_schema(
-    {
-        "path": {
-            "type": "array",
-            "minItems": PATH_STEPS_MIN,
-            "maxItems": PATH_STEPS_MAX,
-            "items": {"type": "string", "minLength": 1, "maxLength": ID_CHARS_MAX},
-            "examples": [["world.objects", "lamp", "uses"]],
-        },
-        "op": {"enum": list(get_args(ConditionOp))},
-        "value": {"description": "the expected value; none for `exists` and `absent`"},
-    },
-    optional=("value",),
-)
+_CONDITION_PATH: Final = {
+    "type": "array",
+    "minItems": PATH_STEPS_MIN,
+    "maxItems": PATH_STEPS_MAX,
+    "items": {"type": "string", "minLength": 1, "maxLength": ID_CHARS_MAX},
+    "examples": [["world.objects", "lamp", "uses"]],
+}
+_COMPARISONS: Final = [op for op in get_args(ConditionOp) if op not in {"exists", "absent", "in"}]
+_CONDITION: Final = {
+    "oneOf": [
+        _object(
+            path=_CONDITION_PATH,
+            op={"enum": _COMPARISONS},
+            value={"description": "the expected value", "examples": [0]},
+        ),
+        _object(path=_CONDITION_PATH, op={"const": "in"}, value={"type": "array"}),
+        _object(path=_CONDITION_PATH, op={"enum": ["exists", "absent"]}),
+    ]
+}
 
 
 def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
