@@ -18,6 +18,9 @@ from itertools import count
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from placet.domains.accounts import Accounts
+from placet.domains.accounts.domain import MANAGER
+from placet.domains.accounts.payloads import DEPTH_MAX
 from placet.domains.approvals import ASK, DECIDE, PREVIEW, Approvals
 from placet.domains.approvals import RECORDER as APPROVALS_RECORDER
 from placet.domains.memory import Memory
@@ -281,6 +284,36 @@ def approvals_cases() -> Iterator[Case]:
     yield Case(DECIDE, "stale", lambda: opened(64), decision, recorder)
 
 
+def accounts_cases() -> Iterator[Case]:
+    """Yield the cases of the domain `accounts`: a chain of eight accounts, all of them full."""
+    last, units = f"a{DEPTH_MAX - 1}", [f"u{n}" for n in range(8)]
+
+    def opened(reservations: int = 0) -> Kernel:
+        chain = {
+            f"a{n}": {
+                "give": dict.fromkeys(units, 10**9),
+                "refill": {unit: {"amount": 1, "seconds": 1.0} for unit in units},
+                **({"parent": f"a{n - 1}"} if n else {}),
+            }
+            for n in range(DEPTH_MAX)
+        }
+        more = {f"b{n}": {"give": {}} for n in range(1_000)}
+        kernel = world_of(Accounts(accounts={**chain, **more}), {MANAGER: {}})
+        act(kernel, "account.reserve", *map(reserve, range(reservations)))
+        return kernel
+
+    def reserve(n: int) -> Payload:
+        return {"account": last, "id": f"r{n}", "unit": units[n % 8], "amount": 1}
+
+    def gift(n: int) -> Payload:
+        return {"account": f"c{n}", "give": dict.fromkeys(units, 1), "parent": "a5"}
+
+    yield Case("account.open", "many accounts", opened, gift, MANAGER)
+    yield Case("account.reserve", "deep", opened, reserve)
+    yield Case("account.settle", "deep", lambda: opened(600), lambda n: {"id": f"r{n}", "used": 2})
+    yield Case("account.release", "deep", lambda: opened(600), lambda n: {"id": f"r{n}"})
+
+
 def asking(kernel: Kernel) -> Kernel:
     """Add the executor of the effect of `session.ask`."""
     kernel.change_executor("session.propose", 1_000_000)
@@ -440,6 +473,7 @@ def all_cases() -> Iterator[Case]:
     yield from memory_cases()
     yield from session_cases()
     yield from approvals_cases()
+    yield from accounts_cases()
     yield from design_cases()
     yield from files_cases()
     yield from program_cases()

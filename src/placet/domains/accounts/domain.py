@@ -171,7 +171,7 @@ class Accounts(Domain):
             return _give_more(draft, payload)
         if parent and not draft.exists(ACCOUNTS, parent):
             return rules.account_unknown(draft, agent, parent, "/parent")
-        count = sum(1 for _ in draft.ids(ACCOUNTS))
+        count = draft.state.count(ACCOUNTS)
         if count >= self._accounts_max:
             message = f"there are {count} accounts, which is all there may be"
             return refuse("accounts_full", message, accounts_max=self._accounts_max)

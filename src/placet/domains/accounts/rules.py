@@ -35,6 +35,9 @@ _MILLION: Final = 1_000_000
 _ACCOUNTS_PER_UNIT: Final = 30
 """Accounts that are listed for one unit of work."""
 
+_BALANCE_WORK: Final = 10
+"""Units of work of one balance that is read and written."""
+
 
 def open_account(draft: Draft, owner: str, payload: Mapping[str, Json]) -> RuleRefusal | None:
     """Create an account and its balances. The caller checks that the owner may open it.
@@ -77,6 +80,7 @@ def give(draft: Draft, payload: Mapping[str, Json]) -> RuleRefusal | None:
                 refill=Refill(refill["amount"], every_ns, most), since_ns=draft.now_ns
             )
         if old is None:
+            draft.charge(_BALANCE_WORK)
             draft.create(BALANCES, balance_id(account, unit), new.fields())
         else:
             _write(draft, account, unit, new)
@@ -216,6 +220,7 @@ def _over_budget(
 
 def _write(draft: Draft, account: str, unit: str, balance: Balance) -> None:
     """Write the fields of a balance that have changed."""
+    draft.charge(_BALANCE_WORK)
     entity, new = balance_id(account, unit), balance.fields()
     for name, value in new.items():
         if draft.get(BALANCES, entity, name) != value:
