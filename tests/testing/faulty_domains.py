@@ -425,6 +425,17 @@ class Queued(Purses):
         return None
 
 
+def dated(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    draft.answer({"seq": draft.seq})
+    return put_in(draft, intent)
+
+
+class Dated(Purses):
+    """Correct: the output has the seq, so a dry run leaves it undecided."""
+
+    rule = staticmethod(dated)
+
+
 class Lucky(Purses):
     """Draws a number for each agent, and a second one if another agent has come before."""
 
@@ -486,7 +497,7 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     (
         Remembering,
         "crashes_change_nothing",
-        r"odd.purses/(ann|bob) puts is \d, which was \d, after crashes.* begins with a new object",
+        r"odd.purses/(ann|bob) puts is \d, which was \d, after crashes.* a new object of its class",
     ),
     (Mindful, "crashes_change_nothing", r"The last batch is .*; after a crash, submitted again"),
     (Mindful, "a_dry_run_matches_the_real_run", r"Tried before, .*; in earnest it is .*odd.tired"),

@@ -28,7 +28,16 @@ from placet.testing.trace import (
 )
 from placet.testing.trace_generator import traces
 from tests.kernel.domains import Lab
-from tests.testing.faulty_domains import CONTROLS, Candid, Clumsy, Frank, Lucky, Purses, Unwary
+from tests.testing.faulty_domains import (
+    CONTROLS,
+    Candid,
+    Clumsy,
+    Dated,
+    Frank,
+    Lucky,
+    Purses,
+    Unwary,
+)
 
 _EXAMPLES = {ORDER_OF_SETS: 40}
 """The other properties stop at the first violating trace; this one runs all traces."""
@@ -112,6 +121,29 @@ def test_a_property_that_does_not_apply_makes_no_test():
 def test_revalidated_entities_may_change_the_outcome():
     # Envious, which says nothing of it, is caught in its 134th trace.
     domain_property_tests(Candid, examples=200)().test_read_sets_are_complete()
+
+
+LAWS = {law.name: law for law in PROPERTIES}
+
+
+@pytest.mark.parametrize(
+    ("law", "factory", "steps"),
+    [
+        (
+            "a_dry_run_matches_the_real_run",
+            Dated,
+            (Join("ann", {}), Propose(0.0, ((Proposal("ann", "Put", {"coins": 1}, 0),),))),
+        ),
+        (
+            "crashes_change_nothing",
+            Purses,
+            (Propose(0.25, ((Proposal("ann", "Put", {"coins": 1}, 0),),)), Join("ann", {})),
+        ),
+    ],
+    ids=["undecided output", "time of an unlogged refusal"],
+)
+def test_a_correct_domain_has_the_property_in_this_trace(law, factory, steps):
+    LAWS[law].check(factory, steps)
 
 
 def test_later_draws_of_a_registration_may_depend_on_the_other_agents():

@@ -54,7 +54,8 @@ NOT_KEPT: Final = "none"
 
 _NO_PREVIEW: Final = Preview(())
 
-_OUTPUT_UNDECIDED: Final = Notice("undecided", f"the output is {UNDECIDED}", "")
+OUTPUT_UNDECIDED: Final = Notice("undecided", f"the output is {UNDECIDED}", "")
+"""Warning of a dry run in place of an output."""
 
 _NOT_JSON: Final = object()
 """A value that no encoder accepts, so that a verdict is only sent by `as_dict`."""
@@ -171,7 +172,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
             outputs, notices = dict(self._outputs or {}), dict(self._notices or {})
             for index in undecided_outputs:
                 outputs.pop(index, None)
-                notices[index] = (*notices.get(index, ()), _OUTPUT_UNDECIDED)
+                notices[index] = (*notices.get(index, ()), OUTPUT_UNDECIDED)
             self._outputs, self._notices = outputs, notices
 
     @property

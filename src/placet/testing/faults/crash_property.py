@@ -5,6 +5,7 @@ answer (the append succeeded). Then the same batch is submitted again with the c
 the same settlement is sent again. State and ledger must equal those of a world without crashes.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from placet.kernel.log.snapshot import world_digest
@@ -17,6 +18,7 @@ from placet.testing.trace import (
     Step,
     Trace,
     TraceRunner,
+    Wait,
     one_by_one,
 )
 from placet.testing.tree_diff import difference, whole
@@ -38,7 +40,7 @@ def crash_breach(runner: TraceRunner, trace: Trace, factory: Factory) -> str | N
 
 
 def _compare(sound: TraceRunner, crashed: TraceRunner, trace: Trace, lost_first: int) -> str | None:
-    for number, step in enumerate(one_by_one(trace), start=lost_first):
+    for number, step in enumerate(_timed(trace), start=lost_first):
         verdicts = sound.run(step)
         again = _lose_record(crashed, step) if number % 2 else _lose_answer(crashed, step)
         if list(map(_outcome, verdicts)) != list(map(_outcome, again)):
@@ -51,6 +53,19 @@ def _compare(sound: TraceRunner, crashed: TraceRunner, trace: Trace, lost_first:
             return f"{difference(live, after)} after crashes between the steps."
     digests = [world_digest(one.kernel.tree, one.kernel.ledger).hex() for one in (sound, crashed)]
     return None if digests[0] == digests[1] else "The ledgers differ after crashes."
+
+
+def _timed(trace: Trace) -> Iterator[Step]:
+    """Yield steps of one batch; time passes in steps of its own, which are in the log.
+
+    A batch that is refused may leave no record, so its time would be lost in a crash.
+    """
+    for step in one_by_one(trace):
+        if isinstance(step, Propose) and step.seconds:
+            yield Wait(step.seconds)
+            yield step._replace(seconds=0.0)
+        else:
+            yield step
 
 
 def _lose_record(crashed: TraceRunner, step: Step) -> list[Verdict]:
