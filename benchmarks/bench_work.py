@@ -297,7 +297,7 @@ def accounts_cases() -> Iterator[Case]:
             }
             for n in range(DEPTH_MAX)
         }
-        more = {f"b{n}": {"give": {}} for n in range(1_000)}
+        more: dict[str, Payload] = {f"b{n}": {"give": {}} for n in range(1_000)}
         kernel = world_of(Accounts(accounts={**chain, **more}), {MANAGER: {}})
         act(kernel, "account.reserve", *map(reserve, range(reservations)))
         return kernel

@@ -163,7 +163,11 @@ UNSAID: Mapping[str, Unsaid] = {
             f"{WORLD}/batches",
             [_speak(kind="Custom", payload={"action": "a", "n": 2**64})],
         ),
-        refuses=lambda refusal: _is(refusal, "payload_invalid", *_JSON_BOUNDS),
+        refuses=lambda refusal: (
+            _is(refusal, "payload_invalid", *_JSON_BOUNDS)
+            # The value of a condition is free JSON too.
+            or ("/expect/" in refusal["at"] and _is(refusal, "field_invalid", *_JSON_BOUNDS))
+        ),
     ),
     "parameters exclude each other": Unsaid(
         "OpenAPI 3.1 describes each parameter of a query by itself.",
