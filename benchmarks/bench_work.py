@@ -21,12 +21,13 @@ from typing import Final, NamedTuple
 from placet.domains.accounts import Accounts
 from placet.domains.accounts.domain import MANAGER
 from placet.domains.accounts.payloads import DEPTH_MAX
-from placet.domains.approvals import ASK, DECIDE, PREVIEW, Approvals
-from placet.domains.approvals import RECORDER as APPROVALS_RECORDER
+from placet.domains.approvals import Approvals
 from placet.domains.memory import Memory
 from placet.domains.session import RECORDER, Sessions
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel
+from placet.kernel.plugin.approved import ASK, DECIDE, PREVIEW
+from placet.kernel.plugin.approved import RECORDER as APPROVALS_RECORDER
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
@@ -255,10 +256,14 @@ def approvals_cases() -> Iterator[Case]:
     """Yield the cases of the domain `approvals`, whose kinds are the recorder's."""
 
     def request(n: int) -> Payload:
-        intents = [{"key": f"k{n}-{k}", "kind": "x", "payload": {"n": n}} for k in range(512)]
+        intents = [
+            {"agent": "ann", "key": f"k{n}-{k}", "kind": "x", "payload": {"n": n}}
+            for k in range(510)
+        ]
         return {
-            "id": f"q{n}", "agent": "ann", "intents": intents, "foreseen": "", "shown": [],
-            "undecided": [[], []], "unshown": [], "role": "operator", "seconds": 1e6,
+            "id": f"q{n}", "agent": "ann", "intents": intents, "about": {}, "risk": "low",
+            "foreseen": "", "shown": [], "undecided": [[], []], "unshown": [], "role": "operator",
+            "seconds": 1e6,
         }  # fmt: skip
 
     def decision(n: int) -> Payload:

@@ -32,6 +32,7 @@ from placet.schemas.view import View
 
 if TYPE_CHECKING:
     from placet.lab.log import Log
+    from placet.runtime.inbox import Inbox
     from placet.scenarios.simulation import Simulation
     from placet.server.player_page import play
 
@@ -46,6 +47,7 @@ __all__ = [
     "Domain",
     "DuplicateRequestError",
     "EffectValidator",
+    "Inbox",
     "Intent",
     "IntentError",
     "Kind",
@@ -72,6 +74,7 @@ __all__ = [
 
 
 _LAZY = {
+    "Inbox": "placet.runtime.inbox",
     "Log": "placet.lab.log",
     "Simulation": "placet.scenarios.simulation",
     "play": "placet.server.player_page",

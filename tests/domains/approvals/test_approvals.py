@@ -2,14 +2,25 @@
 
 import pytest
 
-from placet.domains.approvals import ASK, COLLECTIONS, DECIDE, PREVIEW, RECORDER, Approvals
+from placet.domains.approvals import Approvals
 from placet.domains.world import World
 from placet.kernel import Kernel
-from placet.kernel.plugin.approved import INTENTS, REQUESTS
+from placet.kernel.plugin.approved import (
+    AMEND,
+    ASK,
+    COLLECTIONS,
+    DECIDE,
+    INTENTS,
+    PREVIEW,
+    RECORDER,
+    REQUESTS,
+)
 from placet.schemas.identity import Ref
 from placet.schemas.intent import new_intent
 
-MOVE = {"key": "k1", "kind": "Move", "payload": {"to": [3.0, 0.0, 0.0]}}
+MOVE = {"agent": "ann", "key": "k1", "kind": "Move", "payload": {"to": [3.0, 0.0, 0.0]}}
+BOBS = {**MOVE, "agent": "bob", "key": "k2"}
+OTHER = {**MOVE, "key": "k9", "payload": {"to": [5.0, 0.0, 0.0]}}
 
 
 class Desk:
@@ -34,12 +45,13 @@ class Desk:
     def request(self, name="q1", intents=(MOVE,), **fields):
         fields = {"foreseen": "", "undecided": [[], []], "unshown": [], "shown": []} | fields
         fields = {"role": "operator", "seconds": 60.0, "agent": "ann"} | fields
+        fields = {"about": {}, "risk": "low"} | fields
         return self.intent(ASK, id=name, intents=list(intents), **fields)
 
-    def moves(self, intents=(MOVE,), agent="ann"):
+    def moves(self, intents=(MOVE,)):
         self.number += 1
         return [
-            self.intent(one["kind"], agent, f"{one['key']}/{self.number}", **one["payload"])
+            self.intent(one["kind"], one["agent"], f"{one['key']}/{self.number}", **one["payload"])
             for one in intents
         ]
 
@@ -60,6 +72,14 @@ class Desk:
         digest = self.kernel.state.get(REQUESTS, {}).get(name, {}).get("digest", "")
         fields = {"by": "eve", "role": "operator", "digest": digest, "reason": "", **fields}
         return self.intent(DECIDE, id=name, decision=decision, **fields)
+
+    def amendment(self, intents, name="q1", new="n1", request=(), **fields):
+        """Return the batch that approves other intents in the place of a request."""
+        payload = self.request(new, intents, **self.foreseen(*intents))["payload"]
+        decision = self.decision(name, **fields)["payload"]
+        del decision["decision"]
+        amend = self.intent(AMEND, **decision, request=payload | dict(request))
+        return [amend, *self.moves(intents)]
 
     def state_of(self, name="q1"):
         return self.kernel.state[REQUESTS][name]["state"]
@@ -134,7 +154,12 @@ def test_a_request_is_decided_once(decision, state):
 def test_no_agent_records_a_request_or_a_decision():
     desk = Desk()
     desk.ask()
-    for intent in (desk.request("q2"), desk.decision(), desk.intent(PREVIEW, id="q1")):
+    for intent in (
+        desk.request("q2"),
+        desk.decision(),
+        desk.intent(PREVIEW, id="q1"),
+        desk.amendment([OTHER])[0],
+    ):
         assert desk.submit(intent | {"agent_id": "ann"}).codes == ("approvals.recorder_only",)
 
 
@@ -144,7 +169,7 @@ def test_an_equal_plan_has_one_open_request_and_none_for_an_hour_after_a_denial(
     equal = {**MOVE, "key": "k2"}
     refusal = desk.submit(desk.request("q2", [equal])).refusals[0]
     assert (refusal.code, refusal.details["id"]) == ("approvals.request_open", "q1")
-    assert desk.submit(desk.request("q3", [equal], agent="bob")).admitted
+    assert desk.submit(desk.request("q3", [BOBS], agent="bob")).admitted
     desk.submit(desk.decision(decision="deny", reason="not now"))
     desk.now = 600.0
     refusal = desk.submit(desk.request("q2", [equal])).refusals[0]
@@ -199,13 +224,90 @@ def test_an_agent_sees_its_own_requests_alone():
 def test_the_requests_of_an_agent_end_with_it():
     desk = Desk(kept=2)
     desk.ask()
-    desk.submit(desk.request("q2", [{**MOVE, "key": "k2"}], agent="bob"))
+    desk.submit(desk.request("q2", [BOBS], agent="bob"))
     desk.kernel.remove_agent("ann")
     assert sorted(desk.kernel.state[REQUESTS]) == ["q2"]
     assert sorted(desk.kernel.state[INTENTS]) == ["k2"]
     desk.kernel.register_agent("ann", position=[0, 0])
     assert desk.submit(desk.decision()).codes == ("approvals.request_unknown",)
     assert desk.submit(desk.request("q3")).admitted  # in the place of the dropped one
+
+
+def test_an_amendment_ends_a_request_and_approves_the_one_in_its_place():
+    desk = Desk()
+    desk.ask()
+    assert desk.submit(*desk.amendment([OTHER], reason="not so far")).admitted
+    old, new = (desk.kernel.state[REQUESTS][name] for name in ("q1", "n1"))
+    assert (old["state"], old["amended_by"], old["by"]) == ("amended", "n1", "eve")
+    assert (new["state"], new["amends"], new["by"]) == ("approved", "q1", "eve")
+    assert (new["reason"], old["reason"]) == ("not so far", "not so far")
+    assert list(desk.kernel.state["world.agents"]["ann"]["position"]) == [5, 0, 0]
+    assert desk.submit(desk.decision()).codes == ("approvals.request_decided",)
+
+
+@pytest.mark.parametrize(
+    ("intents", "fields", "code"),
+    [
+        ([OTHER], {"by": "ann"}, "decider_asked"),
+        ([OTHER, BOBS], {"by": "bob"}, "decider_asked"),
+        ([OTHER], {"role": "guest"}, "role_missing"),
+        ([OTHER], {"digest": "0" * 32}, "request_changed"),
+        ([OTHER], {"name": "q2"}, "request_unknown"),
+        ([OTHER], {"request": {"agent": "bob"}}, "agent_changed"),
+        ([OTHER], {"request": {"role": "guest"}}, "role_changed"),
+        ([OTHER], {"request": {"foreseen": "0" * 32}}, "not_foreseen"),
+        ([OTHER], {"request": {"intents": [{**OTHER, "key": "k1"}]}}, "key_taken"),
+        ([OTHER], {"request": {"intents": [{**MOVE, "key": "k3"}]}}, "request_open"),
+    ],
+)
+def test_an_amendment_that_is_refused_changes_nothing(intents, fields, code):
+    desk = Desk()
+    desk.ask()
+    digest = desk.kernel.digest()
+    assert desk.submit(*desk.amendment(intents, **fields)).codes == (f"approvals.{code}",)
+    assert (desk.state_of(), desk.kernel.digest()) == ("open", digest)
+
+
+def test_an_amendment_without_its_intents_is_refused():
+    desk = Desk()
+    desk.ask()
+    assert desk.submit(desk.amendment([OTHER])[0]).codes == ("approvals.not_foreseen",)
+    assert desk.state_of() == "open"
+
+
+def test_an_expired_request_is_not_amended():
+    desk = Desk()
+    desk.ask()
+    batch = desk.amendment([OTHER])
+    desk.now = 61.0
+    assert desk.submit(*batch).codes == ("approvals.request_expired",)
+
+
+def test_a_request_without_a_role_is_for_any_person_but_its_agents():
+    desk = Desk()
+    plan = [MOVE, BOBS]
+    desk.ask(intents=plan, role="")
+    for agent in ("ann", "bob"):
+        verdict = desk.submit(desk.decision(by=agent), *desk.moves(plan))
+        assert verdict.codes == ("approvals.decider_asked",)
+    assert desk.submit(desk.decision(role="guest"), *desk.moves(plan)).admitted
+
+
+def test_intents_of_other_agents_are_no_part_of_the_equality_of_plans():
+    desk = Desk()
+    assert desk.submit(desk.request(intents=[MOVE, BOBS])).admitted
+    equal = [{**MOVE, "key": "k3"}, {**BOBS, "key": "k4", "payload": {"to": [9.0, 0.0, 0.0]}}]
+    assert desk.submit(desk.request("q2", equal)).codes == ("approvals.request_open",)
+    expects = {**MOVE, "key": "k3", "expect": [{"path": ["a", "b"], "op": "exists"}]}
+    assert desk.submit(desk.request("q2", [expects])).admitted  # other conditions: another plan
+    assert desk.submit(desk.request("q3", [BOBS])).codes == ("approvals.intent_missing",)
+
+
+def test_a_request_ends_with_any_agent_of_its_intents():
+    desk = Desk()
+    desk.ask(intents=[MOVE, BOBS])
+    desk.kernel.remove_agent("bob")
+    assert desk.submit(desk.decision()).codes == ("approvals.request_unknown",)
 
 
 @pytest.mark.parametrize("kept", [0, -1, 1.5, True])

@@ -2,7 +2,8 @@
 
 from hypothesis import strategies as st
 
-from placet.domains.approvals import ASK, DECIDE, PREVIEW, Approvals
+from placet.domains.approvals import Approvals
+from placet.kernel.plugin.approved import AMEND, ASK, DECIDE, PREVIEW
 from placet.testing import domain_property_tests
 from tests.levels import examples
 
@@ -10,6 +11,7 @@ IDS = st.sampled_from(["q1", "q2", "q3"])
 INTENTS = st.lists(
     st.fixed_dictionaries(
         {
+            "agent": st.sampled_from(["ann", "bob"]),
             "key": st.sampled_from(["k1", "k2", "k3"]),
             "kind": st.just(ASK),
             "payload": st.dictionaries(st.just("n"), st.integers(0, 2)),
@@ -17,6 +19,21 @@ INTENTS = st.lists(
     ),
     min_size=1,
     max_size=2,
+)
+REQUEST = st.fixed_dictionaries(
+    {
+        "id": IDS,
+        "agent": st.sampled_from(["ann", "bob"]),
+        "intents": INTENTS,
+        "about": st.just({}),
+        "risk": st.just("low"),
+        "foreseen": st.just(""),
+        "undecided": st.just([[], []]),
+        "unshown": st.just([]),
+        "shown": st.just([]),
+        "role": st.sampled_from(["operator", ""]),
+        "seconds": st.sampled_from([1.0, 600.0]),
+    }
 )
 
 
@@ -39,19 +56,7 @@ TestApprovals = domain_property_tests(Approvals, examples=examples(10))
 TestUnguarded = domain_property_tests(
     Unguarded,
     intents={
-        ASK: st.fixed_dictionaries(
-            {
-                "id": IDS,
-                "agent": st.sampled_from(["ann", "bob"]),
-                "intents": INTENTS,
-                "foreseen": st.just(""),
-                "undecided": st.just([[], []]),
-                "unshown": st.just([]),
-                "shown": st.just([]),
-                "role": st.just("operator"),
-                "seconds": st.sampled_from([1.0, 600.0]),
-            }
-        ),
+        ASK: REQUEST,
         PREVIEW: st.fixed_dictionaries({"id": IDS}),
         DECIDE: st.fixed_dictionaries(
             {
@@ -61,6 +66,16 @@ TestUnguarded = domain_property_tests(
                 "role": st.just("operator"),
                 "digest": st.just(""),
                 "reason": st.just(""),
+            }
+        ),
+        AMEND: st.fixed_dictionaries(
+            {
+                "id": IDS,
+                "by": st.sampled_from(["ann", "eve"]),
+                "role": st.just("operator"),
+                "digest": st.just(""),
+                "reason": st.just(""),
+                "request": REQUEST,
             }
         ),
     },

@@ -3,10 +3,10 @@
 tool > records > domain > tools are pure; `frontend` opens the world and runs the functions.
 """
 
+from placet.schemas.approval import Approval, ApprovalUnknown
 from placet_tools.frontend.calls import KeyInvalid
 from placet_tools.frontend.gate import Gate
-from placet_tools.frontend.requests import Approval, ApprovalUnknown, RequestDecision
-from placet_tools.outcome import Outcome
+from placet_tools.outcome import Outcome, RequestDecision
 from placet_tools.tool import NotDone, ToolError
 from placet_tools.tools import Tools
 

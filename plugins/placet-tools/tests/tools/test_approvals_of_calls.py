@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from tests.tools.shop import QUIET
 
+from placet import Inbox
 from placet_tools import ApprovalUnknown, Gate, Tools
 
 
@@ -100,7 +101,7 @@ async def test_a_request_expires(shop):
     async with Gate(shop.tools, hold_s=0.01, config=QUIET) as gate:
         held = await gate.call("refund", key="t1", order="A")
         decision = await gate.decision(held.approval)
-        assert (decision.state, decision.by) == ("expired", "gate")
+        assert (decision.state, decision.by) == ("expired", "approvals.recorder")
         late = await gate.decide(held.approval, "approve", by="ann")
         assert (late.state, late.codes) == ("expired", ("approvals.request_decided",))
         assert (await gate.call("refund", key="t1", order="A")).status == "expired"
@@ -172,13 +173,13 @@ async def test_an_unknown_request_or_verb_is_an_error(gate):
         await gate.decide("q", "approve", by="ann")
     with pytest.raises(ApprovalUnknown):
         await gate.decision("q")
-    with pytest.raises(ValueError, match="approve or deny"):
+    with pytest.raises(ValueError, match="maybe"):
         await gate.decide("q", "maybe", by="ann")
 
 
 async def test_an_approval_by_hand_outside_of_its_batch_permits_nothing(shop, gate):
     """A decision that runs nothing is not what was shown, so it is refused."""
-    from placet.domains.approvals import DECIDE, RECORDER
+    from placet.kernel.plugin.approved import DECIDE, RECORDER
 
     await gate.call("refund", order="A")
     (request,) = await gate.approvals()
@@ -209,3 +210,104 @@ async def test_a_request_survives_a_restart(shop, tmp_path, verb):
     async with Gate(shop.tools, store=store, config=QUIET) as gate:
         assert (await gate.call("refund", key="t1", order="A")).status == status
     assert len(shop.ran) == (verb == "approve")
+
+
+async def test_other_calls_are_approved_in_the_place_of_a_held_one(shop, gate):
+    held = await gate.call("refund", agent="support", key="t1", order="A", euro=50)
+    calls = [("refund", {"order": "A", "euro": 20})]
+    decision = await gate.decide(held.approval, "amend", by="ann", reason="less", calls=calls)
+    assert (decision.state, decision.by, decision.reason) == ("amended", "ann", "less")
+    assert [one.output for one in decision.outcomes] == [{"paid": 20}]
+    assert await gate.decision(held.approval) == decision
+    assert shop.ran == [("refund", "A", 20)]
+    told = await gate.call("refund", agent="support", key="t1", order="A", euro=50)
+    assert told == await gate.outcome("t1")
+    assert (told.status, told.for_model["status"]) == ("amended", "amended")
+    assert told.message.startswith("ann: less; this call did not run")
+    assert told.for_model["output"] == [
+        {
+            "tool": "refund",
+            "arguments": {"order": "A", "euro": 20},
+            "status": "done",
+            "output": {"paid": 20},
+        }
+    ]
+
+
+async def test_a_call_is_amended_to_a_plan_which_is_undone_as_one(shop, gate):
+    shop.fails = {"mail"}
+    held = await gate.call("refund", order="A", euro=50)
+    calls = [("refund", {"order": "A"}), ("mail", {"to": "bob"})]
+    decision = await gate.decide(held.approval, "amend", by="ann", calls=calls)
+    assert [one.status for one in decision.outcomes] == ["undone", "failed"]
+    told = await gate.outcome(held.key)
+    assert [(one["tool"], one["status"]) for one in told.output] == [
+        ("refund", "undone"),
+        ("mail", "failed"),
+    ]
+    assert shop.ran == [("refund", "A", 5), ("unpay", "A", 5)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "person", "code"),
+    [
+        ([("refund", {"order": "A", "euro": 900})], {}, "payload_invalid"),
+        ([("refund", {"order": "A", "euro": 50})], {}, "approvals.request_open"),
+        ([("mail", {"to": "boss"})], {}, "shop.approval_required"),
+        ([("refund", {"order": "A"})], {"by": "agent"}, "approvals.decider_asked"),
+        ([("refund", {"order": "A"})], {"role": "guest"}, "approvals.role_missing"),
+    ],
+)
+async def test_an_amendment_that_is_refused_leaves_a_call_held(shop, gate, calls, person, code):
+    held = await gate.call("refund", order="A", euro=50)
+    decision = await gate.decide(held.approval, "amend", calls=calls, **{"by": "ann", **person})
+    assert (decision.state, decision.codes) == ("open", (code,))
+    assert (await gate.outcome(held.key)).status == "held"
+    assert shop.ran == []
+
+
+async def test_an_amendment_without_calls_and_a_denial_with_some_are_errors(gate):
+    held = await gate.call("refund", order="A")
+    for decision, calls in (("amend", []), ("deny", [("refund", {"order": "A"})])):
+        with pytest.raises(ValueError, match="an amendment, and it alone"):
+            await gate.decide(held.approval, decision, by="ann", calls=calls)
+
+
+@pytest.mark.parametrize("reopens", [False, True])
+async def test_a_plan_that_an_inbox_approves_is_undone_as_one(shop, tmp_path, reopens):
+    store = f"sqlite:///{tmp_path}/shop.db"
+    shop.fails = {"mail"}
+    calls = [("refund", {"order": "A"}), ("mail", {"to": "bob"})]
+    async with Gate(shop.tools, store=store, config=QUIET) as gate:
+        held = await gate.plan(calls, key="p")
+        if not reopens:
+            await approve_and_see(gate, held)
+    if reopens:
+        async with Gate(shop.tools, store=store, config=QUIET) as gate:
+            await approve_and_see(gate, held)
+    assert shop.ran == [("refund", "A", 5), ("unpay", "A", 5)]
+
+
+async def approve_and_see(gate, held):
+    """Approve a held plan by an inbox that knows no tools, and wait until it is undone."""
+    decided = await Inbox(gate.world).decide(held[0].approval, "approve", by="ann", role="operator")
+    assert decided.approval.state == "approved"
+    async for _ in gate.world.event_pages():
+        records = await gate.world.gateway.entities("shop.calls", ["p.0"])
+        if records["p.0"]["state"] == "undone":
+            break
+    assert [(await gate.outcome(one.key)).status for one in held] == ["undone", "failed"]
+
+
+async def test_a_held_call_is_decided_by_an_inbox_that_knows_no_tools(shop, gate):
+    held = await gate.call("refund", key="t1", order="A", euro=50)
+    inbox = Inbox(gate.world)
+    (request,) = await inbox.open()
+    assert request.calls == (("shop.refund", {"order": "A", "euro": 50}),)
+    agent = await gate.world.register_agent("agent")
+    less = agent.intent("shop.refund", order="A")  # the default is not written out
+    decided = await inbox.decide(request.id, "amend", by="ann", role="operator", intents=[less])
+    assert decided.approval.state == "amended"
+    assert (await gate.decision(held.approval)).outcomes[0].output == {"paid": 5}
+    assert (await gate.outcome("t1")).output[0]["arguments"] == {"order": "A", "euro": 5}
+    assert shop.ran == [("refund", "A", 5)]

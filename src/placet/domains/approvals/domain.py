@@ -1,11 +1,14 @@
 """The domain `approvals`: requests for approval of intents, and the decisions of people.
 
-    ask -> open -> approved | denied | expired | stale
+    ask -> open -> approved | denied | amended | expired | stale
 
-A request is decided once. The batch that approves it has the decision and the intents of the
-request: the rules of their kinds find them approved (`placet.kernel.is_approved`), and the batch
-is refused if it changes anything else than the person was shown. Only `RECORDER` may submit these
-kinds, so an agent that is permitted every kind can approve nothing.
+A request is decided once, and never by an agent of its intents. An amendment ends a request and
+approves another one in its place; each names the other.
+
+The batch of an approval has the decision and the intents of the request: the rules of their kinds
+find them approved (`placet.kernel.is_approved`), and the batch is refused if it changes anything
+else than the person was shown. Only `RECORDER` may submit these kinds, so an agent that is
+permitted every kind can approve nothing.
 """
 
 from collections.abc import Mapping
@@ -13,19 +16,26 @@ from hashlib import blake2b
 from typing import Final
 
 from placet.domains.approvals.payloads import (
-    ASK,
-    COLLECTIONS,
     COUNTS,
-    DECIDE,
     PLANS,
-    PREVIEW,
-    RECORDER,
     SLOTS,
+    AmendPayload,
     DecidePayload,
     PreviewPayload,
     RequestPayload,
 )
-from placet.kernel.plugin.approved import APPROVING, INTENTS, REQUESTS, digest_of
+from placet.kernel.plugin.approved import (
+    AMEND,
+    APPROVING,
+    ASK,
+    COLLECTIONS,
+    DECIDE,
+    INTENTS,
+    PREVIEW,
+    RECORDER,
+    REQUESTS,
+    digest_of,
+)
 from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
@@ -64,6 +74,7 @@ class Approvals(Domain):
             _kind(ASK, RequestPayload, self._ask, "Intents wait for a person."),
             _kind(PREVIEW, PreviewPayload, _preview, "A dry run shows the changes of an approval."),
             _kind(DECIDE, DecidePayload, _decide, "A person decides."),
+            _kind(AMEND, AmendPayload, self._amend, "A person approves other intents."),
         )
 
     def settings(self) -> Mapping[str, Json]:
@@ -81,12 +92,12 @@ class Approvals(Domain):
                 draft.put(REQUESTS, request, "state", "approved")
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
-        """Drop the requests of a removed agent: a later agent of the same name is a different one.
+        """Drop the requests with intents of a removed agent.
 
-        The log keeps them.
+        A later agent of the same name is a different one. The log keeps them.
         """
         for request in list(draft.ids(REQUESTS)):
-            if draft.get(REQUESTS, request, "agent") == agent_id:
+            if agent_id in _agents_of(draft.entity(REQUESTS, request) or {}):
                 _drop(draft, request)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
@@ -96,11 +107,22 @@ class Approvals(Domain):
         return bool(state.get(REQUESTS, ref.entity, "agent") == agent_id)
 
     def _ask(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
-        payload: Mapping[str, Json] = intent["payload"]
+        return self._create(draft, intent["payload"], amends="")
+
+    def _create(
+        self, draft: Draft, payload: Mapping[str, Json], *, amends: str
+    ) -> RuleRefusal | None:
+        """Record a request, which takes the place of the request `amends` if that is not empty."""
         request, intents = payload["id"], payload["intents"]
         draft.charge(len(intents) * _UNITS_PER_INTENT)
         if draft.exists(REQUESTS, request):
             return refuse("request_exists", f"there is a request {request!r} already", at="/id")
+        if all(asked["agent"] != payload["agent"] for asked in intents):
+            return refuse(
+                "intent_missing",
+                f"a request of {payload['agent']!r} has an intent of that agent, this has none",
+                at="/intents",
+            )
         plan = plan_digest(payload["agent"], intents)
         refusal = _earlier(draft, plan) or self._free_slot(draft, request)
         if refusal is not None:
@@ -112,7 +134,7 @@ class Approvals(Domain):
                     f"the key {asked['key']!r} is of another request; ask with a new key",
                     at=f"/intents/{number}/key",
                 )
-            content = digest_of(asked["kind"], asked["payload"], payload["agent"])
+            content = digest_of(asked["kind"], asked["payload"], asked["agent"])
             draft.create(INTENTS, asked["key"], {"request": request, "digest": content})
         if draft.exists(PLANS, plan):
             draft.put(PLANS, plan, "request", request)
@@ -124,15 +146,47 @@ class Approvals(Domain):
             request,
             {
                 **fields,
+                "number": draft.get(COUNTS, _ALL, "asked"),
                 "plan": plan,
                 "digest": _request_digest(payload),
                 "expires": draft.sim_time + payload["seconds"],
+                "amends": amends,
+                "amended_by": "",
                 "state": "open",
                 "by": "",
                 "reason": "",
                 "decided": 0.0,
             },
         )
+        return None
+
+    def _amend(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        """End a request, and record and approve the one that takes its place."""
+        payload: Mapping[str, Json] = intent["payload"]
+        request, new = payload["id"], payload["request"]
+        fields = draft.entity(REQUESTS, request)
+        if (refusal := _undecidable(draft, payload, fields)) is not None:
+            return refusal
+        assert fields is not None, "an unknown request is refused"
+        if new["agent"] != fields["agent"]:
+            return refuse(
+                "agent_changed",
+                f"the request is of {fields['agent']!r}; amend it for that agent",
+                at="/request/agent",
+            )
+        if new["role"] != fields["role"]:
+            return refuse(
+                "role_changed",
+                f"the request needs the role {fields['role']!r}, and so does what amends it",
+                at="/request/role",
+            )
+        if payload["by"] in _agents_of(new):
+            return _own_decision()
+        if (refusal := self._create(draft, new, amends=request)) is not None:
+            return refusal._replace(at=f"/request{refusal.at}")
+        _record(draft, request, payload, "amended")
+        draft.put(REQUESTS, request, "amended_by", new["id"])
+        _approve(draft, new["id"], payload)
         return None
 
     def _free_slot(self, draft: Draft, request: str) -> RuleRefusal | None:
@@ -158,18 +212,27 @@ class Approvals(Domain):
 
 
 def plan_digest(agent: str, intents: Json) -> str:
-    """Return the digest of the agent and its intents without their keys, hexadecimal.
+    """Return the digest of an agent's own intents without their keys, hexadecimal.
 
     Equal plans of an agent have one open request.
     """
-    content = [agent, [[asked["kind"], asked["payload"]] for asked in intents]]
-    return blake2b(canonical(content), digest_size=16).hexdigest()
+    own = [
+        {name: asked[name] for name in asked if name != "key"}
+        for asked in intents
+        if asked["agent"] == agent
+    ]
+    return blake2b(canonical(own), digest_size=16).hexdigest()
 
 
 def _request_digest(payload: Mapping[str, Json]) -> str:
     """Return the digest of all that a person is shown of a request."""
-    names = ("id", "agent", "intents", "foreseen", "undecided", "unshown", "role")
+    names = sorted(payload.keys() - {"seconds", "shown"})
     return blake2b(canonical([payload[name] for name in names]), digest_size=16).hexdigest()
+
+
+def _agents_of(fields: Mapping[str, Json]) -> set[str]:
+    """Return the agents of the intents of a request, or of its payload."""
+    return {asked["agent"] for asked in fields.get("intents", ())}
 
 
 def _kind(name: str, payload: object, rule: Rule, summary: str) -> Kind:
@@ -228,54 +291,71 @@ def _preview(draft: Draft, intent: Intent) -> RuleRefusal | None:
     request = intent["payload"]["id"]
     if not _is_open(draft, request):
         return refuse("request_unknown", f"there is no open request {request!r}", at="/id")
-    _begin(draft, request)
-    return None
-
-
-def _begin(draft: Draft, request: str) -> None:
-    """Permit the intents of a request in the rest of the batch, with the draws that were shown."""
     draft.pin_draws(request)
     draft.put(REQUESTS, request, "state", APPROVING)
+    return None
 
 
 def _decide(draft: Draft, intent: Intent) -> RuleRefusal | None:
     payload: Mapping[str, Json] = intent["payload"]
-    request = payload["id"]
-    fields = draft.entity(REQUESTS, request)
-    if fields is None:
-        return refuse("request_unknown", f"there is no request {request!r}", at="/id")
-    if fields["state"] != "open":
-        return refuse(
-            "request_decided",
-            f"request {request!r} is {fields['state']} already; it is decided once",
-            at="/id",
-        )
-    if (refusal := _of_person(draft, payload, fields)) is not None:
+    fields = draft.entity(REQUESTS, payload["id"])
+    if (refusal := _undecidable(draft, payload, fields)) is not None:
         return refusal
+    if payload["decision"] == "approve":
+        _approve(draft, payload["id"], payload)
+    else:
+        _record(draft, payload["id"], payload, _ENDS[payload["decision"]])
+    return None
+
+
+def _record(draft: Draft, request: str, payload: Mapping[str, Json], state: str) -> None:
+    """Record a decision about a request: the person, the reason, the time, and the state."""
     draft.put(REQUESTS, request, "by", payload["by"])
     draft.put(REQUESTS, request, "reason", payload["reason"])
     draft.put(REQUESTS, request, "decided", draft.sim_time)
-    if payload["decision"] != "approve":
-        draft.put(REQUESTS, request, "state", _ENDS[payload["decision"]])
-        return None
+    draft.put(REQUESTS, request, "state", state)
+
+
+def _approve(draft: Draft, request: str, payload: Mapping[str, Json]) -> None:
+    """Permit the intents of a request, if the batch makes the shown changes and no others."""
+    _record(draft, request, payload, APPROVING)
+    fields: Mapping[str, Json] = draft.entity(REQUESTS, request) or {}
     foreseen, undecided = fields["foreseen"], fields["undecided"]
     unshown = {*COLLECTIONS, *fields["unshown"]}
-    _begin(draft, request)
+    draft.pin_draws(request)
     draft.check_changes(lambda preview: _require_foreseen(preview, unshown, foreseen, undecided))
-    return None
+
+
+def _undecidable(
+    draft: Draft, payload: Mapping[str, Json], fields: Mapping[str, Json] | None
+) -> RuleRefusal | None:
+    """Return the refusal of a decision about a request that is not open, or not for this person."""
+    if fields is None:
+        return refuse("request_unknown", f"there is no request {payload['id']!r}", at="/id")
+    if fields["state"] != "open":
+        return refuse(
+            "request_decided",
+            f"request {payload['id']!r} is {fields['state']} already; it is decided once",
+            at="/id",
+        )
+    return _of_person(draft, payload, fields)
+
+
+def _own_decision() -> RuleRefusal:
+    return refuse(
+        "decider_asked", "the agent of an intent does not decide about it; ask a person", at="/by"
+    )
 
 
 def _of_person(
     draft: Draft, payload: Mapping[str, Json], fields: Mapping[str, Json]
 ) -> RuleRefusal | None:
     """Return the refusal of a decision that this person may not make, or not make now."""
-    if payload["decision"] in {"expire", "stale"}:
+    if payload.get("decision") in {"expire", "stale"}:
         return None
-    if payload["by"] == fields["agent"]:
-        return refuse(
-            "decider_asked", "the agent that asked does not decide; ask a person", at="/by"
-        )
-    if payload["role"] != fields["role"]:
+    if payload["by"] in _agents_of(fields):
+        return _own_decision()
+    if fields["role"] and payload["role"] != fields["role"]:
         return refuse(
             "role_missing",
             f"this needs the role {fields['role']!r}, {payload['by']!r} came with "

@@ -1,42 +1,47 @@
 """Payloads, collections and limits of the domain `approvals`."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NotRequired
 
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from placet.kernel.plugin.approved import INTENTS, REQUESTS
+from placet.kernel.plugin.domain import Risk
 
 PLANS: Final = "approvals.plans"
-"""Collection of the latest request of each plan: digest of agent and intents -> request."""
+"""Collection of the latest request of each plan: digest of its intents -> request."""
 
 SLOTS: Final = "approvals.slots"
 """Collection of the places of the kept requests; the oldest place is used again."""
 
 COUNTS: Final = "approvals.counts"
-COLLECTIONS: Final = (COUNTS, INTENTS, PLANS, REQUESTS, SLOTS)
-
-RECORDER: Final = "approvals.recorder"
-"""Id of the agent that submits the kinds of this domain; they are refused from any other agent."""
-
-ASK: Final = "approvals.ask"
-PREVIEW: Final = "approvals.preview"
-DECIDE: Final = "approvals.decide"
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
-Role = Annotated[str, Field(min_length=1, max_length=64)]
+Role = Annotated[str, Field(max_length=64)]
+Digest = Annotated[str, Field(max_length=64)]
+Reason = Annotated[str, Field(max_length=2_000)]
 
 
 class RequestedIntent(TypedDict):
-    """One intent of a request; its key is the part of its req_id before the last slash."""
+    """One intent of a request, as the approving batch has it.
 
+    Its key is the part of its req_id before the last slash.
+    """
+
+    agent: Name
     key: Name
     kind: Name
     payload: dict[str, JsonValue]
+    expect: NotRequired[Annotated[list[dict[str, JsonValue]], Field(max_length=16)]]
+    valid_until: NotRequired[float]
 
 
 class RequestPayload(TypedDict):
-    """Payload of `approvals.ask`: intents of an agent that wait for a person's decision.
+    """Payload of `approvals.ask`: intents that wait for a person's decision.
+
+    `agent` asks, and one intent or more is its own. The intents of other agents are records of the
+    asking program: two requests whose own intents are equal are of one plan. `role` is the role
+    that the person must have; with an empty one any person may decide. `about` has facts of the
+    asking program for the person, and `risk` the greatest risk of the intents.
 
     `foreseen` and `undecided` are of the changes that the person is shown
     (`placet.schemas.foreseen`), without those of the collections `unshown`, which hold the records
@@ -45,8 +50,10 @@ class RequestPayload(TypedDict):
 
     id: Name
     agent: Name
-    intents: Annotated[list[RequestedIntent], Field(min_length=1, max_length=512)]
-    foreseen: Annotated[str, Field(max_length=64)]
+    intents: Annotated[list[RequestedIntent], Field(min_length=1, max_length=510)]
+    about: dict[str, JsonValue]
+    risk: Risk
+    foreseen: Digest
     undecided: list[list[list[JsonValue]]]
     unshown: Annotated[list[Name], Field(max_length=64)]
     shown: Annotated[list[list[JsonValue]], Field(max_length=512)]
@@ -67,12 +74,27 @@ class DecidePayload(TypedDict):
     """Payload of `approvals.decide`: a decision about a request, which it names by its digest.
 
     `approve` is the first intent of a batch, and the intents of the request follow. `expire` and
-    `stale` are recorded by the program that asked.
+    `stale` are recorded by the program that submits the decisions.
     """
 
     id: Name
     decision: Literal["approve", "deny", "expire", "stale"]
     by: Name
     role: Role
-    digest: Annotated[str, Field(max_length=64)]
-    reason: Annotated[str, Field(max_length=2_000)]
+    digest: Digest
+    reason: Reason
+
+
+class AmendPayload(TypedDict):
+    """Payload of `approvals.amend`: a person replaces the intents of a request, and approves them.
+
+    It ends the request `id`, which it names by its digest, and `request` is the new one. It is the
+    first intent of a batch, and the intents of the new request follow.
+    """
+
+    id: Name
+    by: Name
+    role: Role
+    digest: Digest
+    reason: Reason
+    request: RequestPayload

@@ -23,6 +23,23 @@ REQUESTS: Final = "approvals.requests"
 INTENTS: Final = "approvals.intents"
 """Collection of the intents of all requests: the key of an intent -> its request and digest."""
 
+COLLECTIONS: Final = (
+    "approvals.counts",
+    INTENTS,
+    "approvals.plans",
+    REQUESTS,
+    "approvals.slots",
+)
+"""All collections of the domain `approvals`."""
+
+RECORDER: Final = "approvals.recorder"
+"""Id of the agent that submits the kinds of the domain; they are refused from any other agent."""
+
+ASK: Final = "approvals.ask"
+PREVIEW: Final = "approvals.preview"
+DECIDE: Final = "approvals.decide"
+AMEND: Final = "approvals.amend"
+
 APPROVING: Final = "approving"
 """State of a request in the batch of its decision, after which it is `approved`."""
 

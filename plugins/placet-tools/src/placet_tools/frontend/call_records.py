@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from placet.kernel.kernel import Kernel
-from placet.kernel.plugin.approved import INTENTS, REQUESTS
+from placet.kernel.plugin.approved import INTENTS
+from placet.runtime.inbox import Inbox, next_record
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.effect import EffectStatus
 from placet_tools.domain import ToolsDomain
 from placet_tools.frontend.calls import IN_DOUBT, NOT_ENDED, ToolCall, of_record
-from placet_tools.frontend.requests import OPEN, ApprovalUnknown
 from placet_tools.outcome import Outcome
 
 HELD: Final = "a person decides; do not repeat the call"
@@ -24,11 +24,15 @@ class CallRecords:
     Args:
         world: The world.
         domain: The domain of the tools.
+        inbox: The inbox of the world.
         wait_s: Real seconds to wait for a call that runs.
     """
 
-    def __init__(self, world: Orchestrator, domain: ToolsDomain, wait_s: float) -> None:
+    def __init__(
+        self, world: Orchestrator, domain: ToolsDomain, inbox: Inbox, wait_s: float
+    ) -> None:
         self._world = world
+        self._inbox = inbox
         self._domain = domain
         self._wait_s = wait_s
 
@@ -77,26 +81,31 @@ class CallRecords:
 
     async def _of_request(self, key: str, request: str) -> Outcome:
         """Return the outcome of a call that waits for a person, or was not approved."""
-        fields = await self.request(request)
-        if fields["state"] == "approved":  # since the record was read
+        approval = await self._inbox.get(request)
+        if approval.state == "approved":  # since the record was read
             return await self.outcome(key)
-        if fields["state"] != OPEN:
-            message = f"{fields['by']}: {fields['reason'] or fields['state']}"
-            return Outcome(fields["state"], message=message, approval=request, key=key)
-        if fields["expires"] < self._world.sim_time:
+        if approval.state == "open":
+            return Outcome("held", message=HELD, approval=request, key=key)
+        if not approval.by:  # its time is over, which is not recorded yet
             return Outcome("expired", message=EXPIRED, approval=request, key=key)
-        return Outcome("held", message=HELD, approval=request, key=key)
+        message = f"{approval.by}: {approval.reason or approval.state}"
+        output: Json = None
+        if approval.state == "amended":
+            message = f"{message}; this call did not run, `output` has what ran instead"
+            output = await self._ran_instead(approval.amended_by)
+        return Outcome(approval.state, output, message, approval=request, key=key)
 
-    async def request(self, request: str) -> Mapping[str, Json]:
-        """Return the fields of a request for approval.
-
-        Raises:
-            ApprovalUnknown: The state does not have it.
-        """
-        rows = await self._world.gateway.entities(REQUESTS, [request])
-        if request not in rows:
-            raise ApprovalUnknown(f"there is no request {request!r}; look at gate.approvals()")
-        return rows[request]
+    async def _ran_instead(self, request: str) -> list[Json]:
+        """Return the calls of an approved request with their outcomes, for a model."""
+        ran: list[Json] = []
+        for asked in (await self._inbox.get(request)).own_intents:
+            tool = self._domain.tool_of(asked["kind"])
+            outcome = Outcome("done") if tool is None else await self.outcome(asked["key"])
+            name = asked["kind"] if tool is None else tool.name
+            row: dict[str, Json] = {"tool": name, "arguments": asked["payload"]}
+            answer = {"output": outcome.output} if outcome.status == "done" else outcome.for_model
+            ran.append({**row, "status": outcome.status, **answer})
+        return ran
 
     async def record(self, key: str) -> Mapping[str, Json] | None:
         """Return the record of an admitted call; None if there is none."""
@@ -122,18 +131,8 @@ class CallRecords:
                         return Outcome("doubt", message=f"{IN_DOUBT} ({effect.why})", key=key)
                     record = await self.record(key)
                     if record is not None and record["state"] == "running":
-                        await self.next_record(position)
+                        await next_record(self._world, position)
         except TimeoutError:
             return Outcome("running", message=NOT_ENDED, key=key)
         assert record is not None, "a call that has just ended has a record"
         return of_record(key, record)
-
-    async def next_record(self, position: int) -> None:
-        """Wait until the log has a record at a position.
-
-        Raises:
-            ClosedError, StoreError: The world is closed, or has failed.
-        """
-        async for _ in self._world.event_pages(from_record=position):
-            return
-        await self._world.digest()  # a stopped world raises the reason

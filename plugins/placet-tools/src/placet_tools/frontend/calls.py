@@ -9,11 +9,9 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from placet.kernel.plugin.approved import digest_of
-from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.api.gateway import EffectOutcome
 from placet.schemas.codec import Json, canonical
-from placet.schemas.intent import Intent
-from placet.schemas.refusal import Refusal, Stage
+from placet.schemas.intent import Intent, new_intent
 from placet.schemas.verdict import Verdict
 from placet_tools.domain import ToolsDomain
 from placet_tools.outcome import Outcome
@@ -22,7 +20,6 @@ KEY_CHARS_MAX: Final = 80
 """Characters of the key of a call; the req_id of each submission adds a suffix to it."""
 
 IN_DOUBT: Final = "it may have been done; do not repeat it"
-_NOT_FORESEEN: Final = "approvals.not_foreseen"
 NOT_ENDED: Final = "it has not ended yet; ask again by its key"
 
 
@@ -44,20 +41,13 @@ class ToolCall:
     kind: str
     payload: dict[str, Json]
 
-    def intent(self, handle: AgentHandle, suffix: str, seq: int) -> Intent:
+    def intent(self, agent: str, suffix: str, seq: int) -> Intent:
         """Return the intent of one submission, whose req_id has a new suffix."""
-        intent = handle.intent(self.kind, self.payload)
-        intent["req_id"] = f"{self.key}/{suffix}"
-        intent["context_seq"] = seq
-        return intent
+        return new_intent(self.kind, self.payload, agent, f"{self.key}/{suffix}", seq)
 
     def digest(self, agent: str) -> str:
         """Return the digest of tool, arguments and agent, as the record of the call has it."""
         return digest_of(self.kind, self.payload, agent)
-
-    def as_requested(self) -> dict[str, Json]:
-        """Return the form of the call in a request for approval."""
-        return {"key": self.key, "kind": self.kind, "payload": self.payload}
 
 
 def make_call(domain: ToolsDomain, key: str, kind: str, arguments: Mapping[str, Json]) -> ToolCall:
@@ -136,23 +126,3 @@ def of_record(key: str, record: Mapping[str, Json]) -> Outcome:
         "its output is too large for the state; it is in the log" if "is_cut" in record else ""
     )
     return Outcome(state, output, message, key=key)
-
-
-def is_of_plan(verdict: Verdict) -> bool:
-    """Return whether the refusal of an approving batch ends its request.
-
-    It does if the decision itself is in order, and a rule of the calls, the changes of the batch or
-    a view that they rest on is not. A quota or a full queue leaves the request open.
-    """
-    if of_decision(verdict):
-        return False
-    return any(one.stage in {Stage.DOMAIN, Stage.STALENESS} for one in verdict.refusals)
-
-
-def of_decision(verdict: Verdict) -> list[Refusal]:
-    """Return the refusals of a decision itself: of its person, its digest, or its time."""
-    return [
-        one
-        for one in verdict.refusals
-        if one.code.startswith("approvals.") and one.code != _NOT_FORESEEN
-    ]

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from placet.domains.approvals import RECORDER as APPROVALS_RECORDER
 from placet.domains.approvals import Approvals
+from placet.kernel.plugin.approved import RECORDER as APPROVALS_RECORDER
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
+from placet.runtime.inbox import Decision, Inbox
 from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.approval import Approval
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.refusal import RefusalCode
@@ -27,8 +29,7 @@ from placet_tools.frontend.call_records import CallRecords
 from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused
 from placet_tools.frontend.plan_runner import PlanRunner
 from placet_tools.frontend.recorder import Recorder
-from placet_tools.frontend.requests import Approval, RequestDecision, Verb
-from placet_tools.outcome import Outcome
+from placet_tools.outcome import Outcome, RequestDecision
 from placet_tools.tool import DeclaredTool
 from placet_tools.tools import Tools
 
@@ -90,9 +91,12 @@ class Gate:
         self._portal = ExitStack()
         parts = (self.world, self._domain)
         self._recorder = Recorder(*parts)
-        self._records = CallRecords(*parts, wait_s)
+        self._inbox = Inbox(self.world)
+        self._records = CallRecords(*parts, self._inbox, wait_s)
         self._runner = PlanRunner(*parts, self._recorder, self._records, wait_s)
-        self._approvals = ApprovalFlow(*parts, self._recorder, self._records, self._runner, hold_s)
+        self._approvals = ApprovalFlow(
+            self._inbox, self._domain, self._recorder, self._records, self._runner, hold_s
+        )
 
     def __repr__(self) -> str:
         return f"<Gate of {self._domain.name}: {self.world!r}>"
@@ -100,6 +104,7 @@ class Gate:
     async def __aenter__(self) -> Self:
         await self.world.__aenter__()
         await self._runner.resume()
+        await self._approvals.resume()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -211,43 +216,50 @@ class Gate:
         Raises:
             ClosedError, StoreError: The world is closed, or its store has failed.
         """
-        return await self._approvals.open()
+        return await self._inbox.open()
 
     async def decide(
         self,
         approval: Approval | str,
-        verb: Verb,
+        decision: Decision,
         *,
         by: str,
         role: str = ROLE,
         reason: str = "",
+        calls: Sequence[tuple[str, Mapping[str, Json]]] = (),
     ) -> RequestDecision:
-        """Record a person's decision about a request; `approve` runs its calls.
+        """Record a person's decision about a request; `approve` and `amend` run calls.
 
         The program vouches for the name and the role of the person.
 
         Args:
             approval: The request as it was shown; an id stands for the request as it is now.
-            verb: `approve` or `deny`.
+            decision: `approve`, `deny`, or `amend` to run other calls in its place. The agent is
+                told which: the outcome of its call is `amended`.
             by: Name of the person, who is not the agent.
             role: Role of the person.
             reason: Reason, which the agent is told.
+            calls: The calls of an amendment, in the form of `plan`.
 
         Returns:
             The decision. Its state is `open` if it was not recorded: the person has not the role,
-            or a quota is exhausted. It is `stale` if the calls would now do something else.
+            a quota is exhausted, or the amendment is refused. It is `stale` if the calls would now
+            do something else.
 
         Raises:
             ApprovalUnknown: The state has no such request.
-            ValueError: There is no such verb.
+            ValueError: There is no such decision, or an amendment has no calls, or another
+                decision has some.
             ClosedError, StoreError: The world is closed, or its store has failed.
         """
-        if verb not in {"approve", "deny"}:
-            raise ValueError(f"a person decides approve or deny, got {verb!r}")
+        key = new_key(None)
+        made = [self._made(f"{key}.{n}", one) for n, one in enumerate(calls)]
         request = approval if isinstance(approval, str) else approval.id
         digest = "" if isinstance(approval, str) else approval.digest
         return await self._runner.shielded(
-            self._approvals.decide(request, verb, by=by, role=role, reason=reason, digest=digest)
+            self._approvals.decide(
+                request, decision, by=by, role=role, reason=reason, digest=digest, calls=made
+            )
         )
 
     async def decision(self, approval: Approval | str) -> RequestDecision:
@@ -321,7 +333,7 @@ class Gate:
         if known is not None:
             return known
         handle = await self._recorder.handle(agent)
-        batch, ahead = await self._recorder.batch(handle, calls)
+        batch, ahead = await self._recorder.batch(agent, calls)
         verdict = await self.world.submit(batch, identity=handle)
         if verdict.admitted:
             return await self._runner.run(calls, verdict, ahead)
@@ -382,15 +394,16 @@ class SyncGate:
     def decide(
         self,
         approval: Approval | str,
-        verb: Verb,
+        decision: Decision,
         *,
         by: str,
         role: str = ROLE,
         reason: str = "",
+        calls: Sequence[tuple[str, Mapping[str, Json]]] = (),
     ) -> RequestDecision:
         """Record a person's decision about a request, as `Gate.decide` does."""
-        decide = partial(self.gate.decide, approval, verb, by=by, role=role, reason=reason)
-        return self._portal.call(decide)
+        decide = partial(self.gate.decide, approval, decision, by=by, role=role, reason=reason)
+        return self._portal.call(partial(decide, calls=calls))
 
     def decision(self, approval: Approval | str) -> RequestDecision:
         """Wait until a request is decided or expired, as `Gate.decision` does."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 from uuid import uuid4
 
 from placet.actors.effects.executor import is_canceled
+from placet.runtime.inbox import next_record
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError
@@ -51,6 +52,7 @@ class PlanRunner:
         self._wait_s = wait_s
         self._tasks: set[asyncio.Task[object]] = set()
         self._followers: dict[str, asyncio.Task[None]] = {}  # at most one of each plan
+        self._watcher: asyncio.Task[None] | None = None
 
     async def resume(self) -> None:
         """Follow the plans that an earlier process left."""
@@ -58,6 +60,19 @@ class PlanRunner:
         for plan, fields in plans.items():
             if fields["state"] != "partly_done":
                 self._follow(plan)
+
+    def watch(self) -> None:
+        """Follow the plans that are admitted from now on, whichever program submits them."""
+        if self._watcher is None:
+            self._watcher = self._start(self._watch(self._world.records))
+
+    async def _watch(self, position: int) -> None:
+        plans = f"{self._domain.records.plans}/"
+        async for page in self._world.event_pages(from_record=position):
+            for event in page:
+                for change in event.data["changes"] if event.type == "batch" else ():
+                    if change["entity"].startswith(plans):
+                        self._follow(change["entity"].removeprefix(plans))
 
     async def close(self) -> None:
         """Stop following; the world still has the plans."""
@@ -128,7 +143,7 @@ class PlanRunner:
                 return
             if fields["state"] == "undoing":
                 break
-            await self._records.next_record(position)
+            await next_record(self._world, position)
         for key in reversed(fields["keys"]):
             record = await self._records.record(key)
             if record is None or record["state"] != "done":
@@ -148,7 +163,7 @@ class PlanRunner:
             arguments = self._domain.undo_arguments(record)
             handle = await self._recorder.handle(record["agent"])
             call = make_call(self._domain, again, self._domain.kind_of(tool.undo), arguments)
-            intent = call.intent(handle, uuid4().hex[:12], self._world.seq)
+            intent = call.intent(handle.agent_id, uuid4().hex[:12], self._world.seq)
             first = await self._recorder.own(UNDO, plan=plan, key=key)
             verdict = await self._world.submit([first, intent], identity=handle)
             if not verdict.admitted:

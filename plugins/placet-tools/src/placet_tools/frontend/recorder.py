@@ -1,9 +1,8 @@
-"""The recorder of the gate: the intents of plans and approvals, which no agent may submit."""
+"""The recorder of the gate: the intents of plans, which no agent may submit."""
 
 from collections.abc import Sequence
 from uuid import uuid4
 
-from placet.domains.approvals import RECORDER as APPROVALS_RECORDER
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
@@ -49,18 +48,11 @@ class Recorder:
         recorder = await self.handle(self._domain.recorder)
         return recorder.intent(self._domain.kind_of(kind), payload)
 
-    async def approval(self, kind: str, **payload: Json) -> Intent:
-        """Return an intent of the domain `approvals`."""
-        recorder = await self.handle(APPROVALS_RECORDER)
-        return recorder.intent(kind, payload)
-
-    async def batch(
-        self, handle: AgentHandle, calls: Sequence[ToolCall]
-    ) -> tuple[list[Intent], int]:
+    async def batch(self, agent: str, calls: Sequence[ToolCall]) -> tuple[list[Intent], int]:
         """Return the intents of a plan, and the number of the gate's own intents before them."""
         # Each submission has new req_ids: the dedup window keeps refusals without details.
         suffix, seq = uuid4().hex[:12], self._world.seq
-        intents = [call.intent(handle, suffix, seq) for call in calls]
+        intents = [call.intent(agent, suffix, seq) for call in calls]
         keys = self.keys_of_tools(calls)
         if len(keys) < PLAN_MIN:
             return intents, 0

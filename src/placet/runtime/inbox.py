@@ -1,0 +1,400 @@
+"""The inbox of a world: requests for a person's approval of intents, and decisions about them.
+
+A request is asked with the changes that a dry run foresees. The batch of an approval has the
+decision and the intents of the request; it is refused if it would do anything else than was shown.
+The request is in the state of the world with everything that this batch needs, so any program that
+has opened the world may decide it, also after a restart. The world needs the domain `approvals`,
+which has the rules.
+
+The batch is submitted by the operator for the agent of each intent. A request ends with the removal
+of such an agent, so an agent that is registered later under its name runs none of its intents.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from uuid import uuid4
+
+from placet.actors.ports import AgentIdentity
+from placet.kernel.kernel import Kernel
+from placet.kernel.plugin.approved import (
+    AMEND,
+    ASK,
+    DECIDE,
+    PREVIEW,
+    RECORDER,
+    REQUESTS,
+)
+from placet.runtime.api.approval_requests import (
+    UNFORESEEN,
+    approval_of,
+    ends_request,
+    held_of,
+    intent_of,
+    outside_of,
+    shown_of,
+)
+from placet.runtime.api.gateway import RISKS
+from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.approval import (
+    Approval,
+    ApprovalState,
+    ApprovalUnknown,
+    HeldIntent,
+    InboxAnswer,
+)
+from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
+from placet.schemas.name_suggestions import require_known
+from placet.schemas.refusal import RefusalCode
+from placet.schemas.verdict import Verdict
+
+if TYPE_CHECKING:
+    from placet.runtime.agent_handle import AgentHandle
+
+Decision: TypeAlias = Literal["approve", "deny", "amend"]
+
+_Approvals: TypeAlias = list[Approval]  # in the class `list` is a method
+
+_AHEAD_OF_PREVIEW: Final = 2
+_AHEAD: Final = 1
+"""Intents of the inbox at the head of its batches."""
+
+_REASON_CHARS_MAX: Final = 2_000
+_PAGE_MAX: Final = 256
+_TRIES: Final = 5
+"""Largest number of submissions of a decision that another batch makes stale."""
+
+_MARGIN_S: Final = 0.001
+"""Added to a wait for the time of a request, so that the time is over after it."""
+
+_EXPIRED: Final = "approvals.request_expired"
+
+
+class Inbox:
+    """The requests for approval of an open world.
+
+        inbox = Inbox(world)
+        answer = await inbox.ask([alice.intent("Move", to=[9, 0, 0])], agent=alice)
+        for request in await inbox.open():
+            await inbox.decide(request.id, "approve", by="ann", digest=request.digest)
+
+    Any number of inboxes may be made of one world.
+
+    Args:
+        world: The world, with the domain `approvals`. The inbox registers the agent
+            `approvals.recorder` in it when it first records something.
+    """
+
+    def __init__(self, world: Orchestrator) -> None:
+        self._world = world
+        self._recorder: AgentHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<Inbox of {self._world!r}>"
+
+    # reading
+
+    async def open(self) -> _Approvals:
+        """Return the open requests, the earliest to expire first. O(kept requests).
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        waiting = [one for one in await self._all() if one.state == "open"]
+        return sorted(waiting, key=lambda one: (one.expires, one.number))
+
+    async def list(
+        self, *, state: ApprovalState | None = None, cursor: int = 0, limit: int = 64
+    ) -> _Approvals:
+        """Return a page of the requests that the state keeps, in the order of asking.
+
+        Args:
+            state: State of the requests; None for any. A request whose time is over is `expired`.
+            cursor: Number of the last request of the page before; 0 for the first page.
+            limit: Number of requests at most, 1 to 256.
+
+        Raises:
+            ValueError: There is no such state, or the limit is out of its range.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        if state is not None:
+            require_known(state, get_args(ApprovalState), "state")
+        if not 1 <= limit <= _PAGE_MAX:
+            raise ValueError(f"limit must be 1 to {_PAGE_MAX}, got {limit!r}")
+        found = [
+            one for one in await self._all() if one.number > cursor and state in {None, one.state}
+        ]
+        return sorted(found, key=lambda one: one.number)[:limit]
+
+    async def get(self, request: str) -> Approval:
+        """Return a request.
+
+        Raises:
+            ApprovalUnknown: The state has no such request.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        rows = await self._world.gateway.entities(REQUESTS, [request])
+        if request not in rows:
+            raise ApprovalUnknown(f"there is no request {request!r}; look at the open ones")
+        return approval_of(request, rows[request], self._world.sim_time)
+
+    async def decision(self, request: str) -> Approval:
+        """Wait until a request is no longer open, and return it; record that it is expired.
+
+        Raises:
+            ApprovalUnknown: The state has no such request.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        while True:
+            position = self._world.records
+            approval = await self.get(request)
+            if approval.state == "expired" and not approval.by:
+                await self._end(request, "expire", "it was not decided in time")
+                continue
+            if approval.state != "open":
+                return approval
+            left = approval.expires - self._world.sim_time
+            try:
+                async with asyncio.timeout(max(0.0, left) + _MARGIN_S):
+                    await next_record(self._world, position)
+            except TimeoutError:
+                continue
+
+    # asking
+
+    async def ask(
+        self,
+        intents: Sequence[Intent],
+        *,
+        agent: AgentIdentity,
+        role: str = "",
+        seconds: float = 3_600.0,
+        unshown: Sequence[str] = (),
+        about: Mapping[str, Json] | None = None,
+    ) -> InboxAnswer:
+        """Ask a person to approve intents; an equal plan that is open already is joined.
+
+        A dry run of the approving batch finds the changes that the person is shown. If it refuses
+        the intents, no request is recorded.
+
+        Args:
+            intents: 1 to 510 intents, in the order of the approving batch, one or more of `agent`.
+                Those of other agents are records of the asking program, such as a plan of calls.
+                The key of each is the part of its req_id before the last slash. Priorities are not
+                kept.
+            agent: Handle of the agent that asks.
+            role: Role that the person must have; empty for any person.
+            seconds: Simulated seconds for which the request is open.
+            unshown: Collections of the records of the asking domain, of which the person is shown
+                no changes.
+            about: Facts for the person, such as the goal of a plan.
+
+        Returns:
+            The request, with the verdict that recorded it. If it was joined, the verdict is the
+            refusal `approvals.request_open`; without a request the verdict tells why.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        held = await self._held(intents)
+        request = uuid4().hex
+        payload: dict[str, Json] = {
+            **UNFORESEEN,
+            "id": request,
+            "agent": agent.agent_id,
+            "intents": list(held),
+            "role": role,
+            "seconds": seconds,
+            "unshown": list(unshown),
+            "about": dict(about or {}),
+        }
+        verdict = await self._foresee(payload, agent)
+        ahead = _AHEAD_OF_PREVIEW
+        if verdict.admitted:
+            ahead = _AHEAD
+            verdict = await self._world.submit([await self._intent(ASK, payload)], identity=agent)
+        if verdict.admitted:
+            return InboxAnswer(await self.get(request), verdict, ahead)
+        for refusal in verdict.refusals:
+            if refusal.code == "approvals.request_open":
+                joined = await self.get(str(refusal.details["id"]))
+                return InboxAnswer(joined, verdict, ahead)
+        return InboxAnswer(None, verdict, ahead)
+
+    # deciding
+
+    async def decide(
+        self,
+        request: str,
+        decision: Decision,
+        *,
+        by: str,
+        role: str = "",
+        digest: str = "",
+        reason: str = "",
+        intents: Sequence[Intent] = (),
+    ) -> InboxAnswer:
+        """Record the decision of a person; with `approve` and `amend` the intents are applied.
+
+        The program vouches for the name and the role of the person.
+
+        Args:
+            request: Id of the request.
+            decision: `approve`, `deny`, or `amend` to approve other intents in its place.
+            by: Name of the person, who is no agent of an intent of the request.
+            role: Role of the person.
+            digest: Digest of the request as it was shown; empty for the request as it is now.
+            reason: Reason, at most 2 000 characters.
+            intents: The intents of an amendment, as for `ask`, with new keys. They need the role of
+                the request.
+
+        Returns:
+            The request after the decision, with the verdict. It is `open` if the decision was not
+            recorded: the person may not decide, a quota is exhausted, or the amendment is refused.
+            It is `stale` if the intents would now do something else than was shown. The request
+            that an amendment made is `approval.amended_by`.
+
+        Raises:
+            ApprovalUnknown: The state has no such request.
+            ValueError: There is no such decision, or an amendment has no intents, or another
+                decision has some.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        require_known(decision, get_args(Decision), "decision")
+        if (decision == "amend") != bool(intents):
+            raise ValueError(f"an amendment, and it alone, has intents; got {len(intents)} of them")
+        shown = await self.get(request)
+        person: dict[str, Json] = {"id": request, "by": by, "role": role, "reason": reason}
+        person["digest"] = digest or shown.digest
+        if decision == "amend":
+            return await self._amend(shown, person, intents)
+        applied = shown.intents if decision == "approve" else ()
+        verdict = await self._submit(DECIDE, {**person, "decision": decision}, applied)
+        if decision == "approve" and ends_request(verdict):
+            await self._end(request, "stale", "; ".join(one.message for one in verdict.refusals))
+        return await self._answer(request, verdict, _AHEAD)
+
+    async def _amend(
+        self, shown: Approval, person: Mapping[str, Json], intents: Sequence[Intent]
+    ) -> InboxAnswer:
+        """End a request, and approve other intents of its agent, in one batch."""
+        held = await self._held(intents)
+        rows = await self._world.gateway.entities(REQUESTS, [shown.id])
+        payload: dict[str, Json] = {
+            **UNFORESEEN,
+            "id": uuid4().hex,
+            "agent": shown.agent,
+            "intents": list(held),
+            "role": shown.role,
+            "seconds": 1.0,  # it is decided in the batch that records it
+            "unshown": rows[shown.id]["unshown"] if rows else [],
+            "about": dict(shown.about),
+        }
+        verdict, ahead = await self._foresee(payload), _AHEAD_OF_PREVIEW
+        if verdict.admitted:
+            ahead = _AHEAD
+            verdict = await self._submit(AMEND, {**person, "request": payload}, held)
+        return await self._answer(shown.id, verdict, ahead)
+
+    async def _answer(self, request: str, verdict: Verdict, ahead: int) -> InboxAnswer:
+        """Return the answer to a decision; record that the request is expired if it is."""
+        if _EXPIRED in verdict.codes:
+            await self._end(request, "expire", "it was not decided in time")
+        return InboxAnswer(await self.get(request), verdict, ahead)
+
+    async def _end(self, request: str, decision: str, reason: str) -> None:
+        """Record that a request ended without a person."""
+        payload: dict[str, Json] = {
+            "id": request,
+            "decision": decision,
+            "by": RECORDER,
+            "role": "",
+            "digest": "",
+            "reason": reason[:_REASON_CHARS_MAX],
+        }
+        await self._world.submit([await self._intent(DECIDE, payload)])
+
+    # batches
+
+    async def _submit(
+        self, kind: str, payload: Mapping[str, Json], held: Sequence[HeldIntent]
+    ) -> Verdict:
+        """Submit a decision with the intents that it approves.
+
+        The batch itself compares its changes with the shown ones. So a batch that others make stale
+        between here and the gate is submitted again at the new seq.
+        """
+        tries = 0
+        while True:
+            batch = [await self._intent(kind, payload), *self._intents(held)]
+            verdict = await self._world.submit(batch, shows_changes=True)
+            tries += 1
+            if tries == _TRIES or RefusalCode.STALE_CONTEXT not in verdict.codes:
+                return verdict
+
+    async def _foresee(
+        self, payload: dict[str, Json], identity: AgentIdentity | None = None
+    ) -> Verdict:
+        """Fill in the risk, and the changes that a dry run of the approving batch foresees."""
+        batch = [
+            await self._intent(ASK, payload),
+            await self._intent(PREVIEW, {"id": payload["id"]}),
+            *self._intents(payload["intents"]),
+        ]
+        verdict = await self._world.submit(batch, dry_run=True, identity=identity)
+        if verdict.admitted:
+            foreseen = outside_of(payload["unshown"], verdict.foreseen)
+            payload["foreseen"], payload["undecided"] = foreseen.digest, foreseen.undecided
+            payload["shown"] = shown_of(foreseen.changes)
+            actions = [(one["kind"], one["payload"]) for one in payload["intents"]]
+            payload["risk"] = max(await self._world.gateway.risks(actions), key=RISKS.index)
+        return verdict
+
+    async def _held(self, intents: Sequence[Intent]) -> Sequence[HeldIntent]:
+        """Return intents as a request has them, with their payloads as their kinds validate them.
+
+        The rules compare validated payloads. Intents that do not fit are kept: the refusal
+        of the dry run describes the fault.
+        """
+
+        def validated(kernel: Kernel) -> Sequence[Intent]:
+            checked = kernel.check(list(intents))
+            return intents if isinstance(checked, Verdict) else checked.intents
+
+        return [held_of(intent) for intent in await self._world.query(validated)]
+
+    def _intents(self, held: Sequence[HeldIntent]) -> Sequence[Intent]:
+        """Return the intents of one submission: each has a new req_id with the same key.
+
+        The dedup window keeps refusals without details, so an earlier req_id would return one.
+        """
+        suffix, seq = uuid4().hex[:12], self._world.seq
+        return [intent_of(one, f"{one['key']}/{suffix}", seq) for one in held]
+
+    async def _intent(self, kind: str, payload: Mapping[str, Json]) -> Intent:
+        """Return an intent of the recorder."""
+        if self._recorder is None:
+            self._recorder = await self._world.register_agent(RECORDER)
+        intent = self._recorder.intent(kind, payload)
+        intent["context_seq"] = self._world.seq
+        return intent
+
+    # the state
+
+    async def _all(self) -> _Approvals:
+        rows = await self._world.gateway.entities(REQUESTS)
+        return [
+            approval_of(request, fields, self._world.sim_time) for request, fields in rows.items()
+        ]
+
+
+async def next_record(world: Orchestrator, position: int) -> None:
+    """Wait until the log of a world has a record at a position.
+
+    Raises:
+        ClosedError, StoreError: The world is closed, or has failed.
+    """
+    async for _ in world.event_pages(from_record=position):
+        return
+    await world.digest()  # a stopped world raises the reason
