@@ -1,4 +1,4 @@
-"""The law of approvals: what a person was shown is what is done, or nothing is done.
+"""The law of approvals: what a person was shown, or has put in its place, is what is done.
 
 Tools whose rules write constants, draws, the time, and values of others are approved after other
 agents have acted. An approved plan changes every shown path to the shown value (any value where it
@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tools.shop import QUIET
 
+from placet import Inbox
 from placet.domains.memory import Memory
 from placet.schemas.foreseen import UNDECIDED
 from placet_tools import Gate, Tools
@@ -84,8 +85,12 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[tuple[s
     return {path: at(after, path) for path in paths if at(before, path) != at(after, path)}
 
 
-async def live(calls, others) -> tuple[bool, bool]:
-    """Hold a plan, let others act, and approve it; return whether it ran, and whether it could."""
+async def live(calls, others, instead) -> tuple[bool, bool]:
+    """Hold a plan, let others act, and approve it; return whether it ran, and whether it could.
+
+    With calls in its place the plan is amended: others act before, and the shown changes are those
+    of a request that the amendment made itself.
+    """
     traced = Traced()
     async with Gate(traced.tools, domains=[Memory()], config=QUIET) as gate:
         await act(gate, "copied", 0)
@@ -95,10 +100,20 @@ async def live(calls, others) -> tuple[bool, bool]:
         for name, value in others:
             await act(gate, name, value)
         before = await gate.world.state()
-        decision = await gate.decide(request, "approve", by="ann")
+        verb = "amend" if instead else "approve"
+        run = [(name, {"value": value}) for name, value in instead]
+        decision = await gate.decide(request, verb, by="ann", calls=run)
         after = changed(before, await gate.world.state())
         ran = sorted(traced.ran)
-        if decision.state != "approved":
+        if instead:
+            if sorted(instead) == sorted(calls) and decision.state == "open":
+                assert (decision.codes, ran, after) == (("approvals.request_open",), [], {})
+                return False, False
+            amended = await Inbox(gate.world).get(request.id)
+            assert (amended.state, amended.by) == ("amended", "ann")
+            request, calls = await Inbox(gate.world).get(amended.amended_by), instead
+            assert (request.state, request.amends) == ("approved", amended.id)
+        elif decision.state != "approved":
             assert (decision.state, ran, after) == ("stale", [], {})
             return False, _is_untouched(calls, others)
         assert ran == sorted(calls)
@@ -123,7 +138,7 @@ async def act(gate: Gate, name: str, value: int) -> None:
 
 
 @settings(max_examples=examples(60))
-@given(calls=CALLS, others=OTHERS)
-def test_an_approved_plan_does_what_was_shown_or_nothing(calls, others):
-    ran, could = asyncio.run(live(calls, others))
+@given(calls=CALLS, others=OTHERS, instead=st.just([]) | CALLS)
+def test_an_approved_plan_does_what_was_shown_or_nothing(calls, others, instead):
+    ran, could = asyncio.run(live(calls, others, instead))
     assert ran == could or could is False
