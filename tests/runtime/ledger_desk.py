@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 from placet import OrchestratorConfig
 from placet.domains.approvals import Approvals
 from placet.kernel import Domain, Kind, is_approved, refuse
+from placet.schemas.identity import Ref
 
 QUIET = OrchestratorConfig(log_level="critical")
 
@@ -31,7 +32,7 @@ class Desk(Domain):
 
     def __init__(self):
         self.kinds = (
-            Kind("desk.pay", Pay, _pay, risk="high"),
+            Kind("desk.pay", Pay, _pay, reads=lambda _: [Ref("desk.notes", None)], risk="high"),
             Kind("desk.note", dict, _note, risk="low"),
         )
 

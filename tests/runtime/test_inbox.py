@@ -205,6 +205,33 @@ async def test_the_records_of_the_asking_program_are_in_the_approving_batch(worl
     assert [fields["text"] for fields in notes.values()] == ["a payment"]
 
 
+class Interrupted:
+    """A world in which another batch is decided just before each approving batch, some times."""
+
+    def __init__(self, world, note, times):
+        self._world, self._note, self._left = world, note, times
+
+    def __getattr__(self, name):
+        return getattr(self._world, name)
+
+    async def submit(self, batch, **options):
+        if batch[0]["kind"] == DECIDE and self._left:
+            self._left -= 1
+            assert (await self._world.submit([self._note()])).admitted
+        return await self._world.submit(batch, **options)
+
+
+@pytest.mark.parametrize(
+    ("times", "state", "codes"), [(4, "approved", ()), (5, "open", ("stale_context",))]
+)
+async def test_a_batch_that_others_make_stale_is_submitted_again(world, times, state, codes):
+    request = (await pay(world)).approval
+    recorder = await world.register_agent("desk.recorder")
+    between = Interrupted(world, lambda: recorder.intent("desk.note", text="x"), times)
+    decided = await Inbox(between).decide(request.id, "approve", by="eve")
+    assert (decided.approval.state, decided.codes) == (state, codes)
+
+
 async def test_an_agent_of_the_same_name_runs_no_intent_of_a_removed_one(world):
     request = (await pay(world)).approval
     await world.remove_agent("ann")

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.tools.shop import QUIET
 
@@ -138,6 +138,8 @@ async def act(gate: Gate, name: str, value: int) -> None:
 
 
 @settings(max_examples=examples(60))
+@example(calls=[("copied", 1)], others=[("copied", 2)], instead=[])
+@example(calls=[("constant", 1)], others=[("copied", 2)], instead=[("copied", 1), ("random", 0)])
 @given(calls=CALLS, others=OTHERS, instead=st.just([]) | CALLS)
 def test_an_approved_plan_does_what_was_shown_or_nothing(calls, others, instead):
     ran, could = asyncio.run(live(calls, others, instead))
