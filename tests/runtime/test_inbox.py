@@ -228,7 +228,7 @@ async def test_a_batch_that_others_make_stale_is_submitted_again(world, times, s
     request = (await pay(world)).approval
     recorder = await world.register_agent("desk.recorder")
     between = Interrupted(world, lambda: recorder.intent("desk.note", text="x"), times)
-    decided = await Inbox(between).decide(request.id, "approve", by="eve")
+    decided = await Inbox(between).decide(request.id, "approve", by="eve")  # type: ignore[arg-type]  # a world in all but its class
     assert (decided.approval.state, decided.codes) == (state, codes)
 
 

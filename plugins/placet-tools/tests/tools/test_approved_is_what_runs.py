@@ -7,7 +7,7 @@ was shown as undecided) and no other path, and each function runs once with the 
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -100,7 +100,7 @@ async def live(calls, others, instead) -> tuple[bool, bool]:
         for name, value in others:
             await act(gate, name, value)
         before = await gate.world.state()
-        verb = "amend" if instead else "approve"
+        verb: Literal["amend", "approve"] = "amend" if instead else "approve"
         run = [(name, {"value": value}) for name, value in instead]
         decision = await gate.decide(request, verb, by="ann", calls=run)
         after = changed(before, await gate.world.state())
