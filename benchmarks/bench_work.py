@@ -26,7 +26,7 @@ from placet.domains.memory import Memory
 from placet.domains.session import RECORDER, Sessions
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel
-from placet.kernel.plugin.approved import ASK, DECIDE, PREVIEW
+from placet.kernel.plugin.approved import AMEND, ASK, DECIDE, PREVIEW, REQUESTS
 from placet.kernel.plugin.approved import RECORDER as APPROVALS_RECORDER
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
@@ -270,14 +270,24 @@ def approvals_cases() -> Iterator[Case]:
         fields = {"by": "bob", "role": "operator", "digest": "", "reason": "", "id": f"q{n % 64}"}
         return {"decision": "stale", **fields}
 
-    def opened(requests: int, *, ended: bool = False) -> Kernel:
-        kernel = world_of(Approvals(kept=max(1, requests)), {APPROVALS_RECORDER: {}})
+    def amendment(n: int) -> Payload:
+        fields = {"by": "bob", "role": "operator", "digest": digests[n % 64], "reason": ""}
+        return {"id": f"q{n % 64}", **fields, "request": request(n + 64)}
+
+    def asked() -> Kernel:
+        kernel = opened(64, kept=600)
+        digests.extend(kernel.state[REQUESTS][f"q{n}"]["digest"] for n in range(64))
+        return kernel
+
+    def opened(requests: int, *, ended: bool = False, kept: int = 0) -> Kernel:
+        kernel = world_of(Approvals(kept=max(1, kept, requests)), {APPROVALS_RECORDER: {}})
         for n in range(requests):
             act(kernel, ASK, request(n), agent_id=APPROVALS_RECORDER)
             if ended:
                 act(kernel, DECIDE, decision(n), agent_id=APPROVALS_RECORDER)
         return kernel
 
+    digests: list[str] = []
     recorder = APPROVALS_RECORDER
     yield Case(ASK, "the first", lambda: opened(0), request, recorder)
     yield Case(
@@ -287,6 +297,7 @@ def approvals_cases() -> Iterator[Case]:
         PREVIEW, "of a request", lambda: opened(64), lambda n: {"id": f"q{n % 64}"}, recorder
     )
     yield Case(DECIDE, "stale", lambda: opened(64), decision, recorder)
+    yield Case(AMEND, "of a request", asked, amendment, recorder)
 
 
 def accounts_cases() -> Iterator[Case]:

@@ -56,7 +56,7 @@ def _compare(sound: TraceRunner, crashed: TraceRunner, trace: Trace, lost_first:
 
 
 def _timed(trace: Trace) -> Iterator[Step]:
-    """Yield steps of one batch; time passes in steps of its own, which are in the log.
+    """Yield steps of one batch; time passes in separate steps, which are in the log.
 
     A batch that is refused may leave no record, so its time would be lost in a crash.
     """
