@@ -9,7 +9,7 @@ from placet.schemas.keywords import explain_keywords
 
 Status: TypeAlias = Literal[
     "done", "failed", "refused", "skipped", "held", "denied", "expired", "stale", "doubt",
-    "running", "undone", "amended",
+    "running", "undone", "amended", "gate_failed",
 ]  # fmt: skip
 """State of a call.
 
@@ -19,6 +19,8 @@ Status: TypeAlias = Literal[
 shown. `doubt`: it was started and its outcome is unknown. `running`: it has not ended yet.
 `undone`: it was done, another call of its plan failed, and the tool of `undo` has undone it.
 `amended`: a person changed it, and approved what ran in its place.
+`gate_failed`: the gate is closed or its store has failed, and nothing runs that is not in the log;
+only the tools of a framework return it, `Gate.call` raises.
 """
 
 

@@ -1,5 +1,6 @@
 """Calls as the gate submits them: their intents, and the outcomes that their records show."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 
 from placet.kernel.plugin.approved import digest_of
 from placet.runtime.api.gateway import EffectOutcome
-from placet.schemas.codec import Json, canonical
+from placet.schemas.codec import Json
 from placet.schemas.intent import Intent, new_intent
 from placet.schemas.verdict import Verdict
 from placet_tools.domain import ToolsDomain
@@ -78,9 +79,10 @@ def digest_of_place(*parts: object) -> str:
     """Return the key of a call by its place in a conversation, hexadecimal.
 
     Args:
-        *parts: Plain JSON that a framework repeats when it resumes a run.
+        *parts: Values as a JSON parser returns them, including values that the gate refuses, such
+            as infinity. A framework repeats them when it resumes a run.
     """
-    return blake2b(canonical(parts), digest_size=16).hexdigest()
+    return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def refused(calls: Sequence[ToolCall], verdict: Verdict, ahead: int = 0) -> list[Outcome]:

@@ -5,6 +5,7 @@ tool. A call that needs a person is not admitted: a request is recorded that sho
 the batch of its approval is refused if it would do anything else.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -27,6 +28,7 @@ from placet_tools.domain import APPROVAL_REQUIRED, KEY_KNOWN, ROLE
 from placet_tools.frontend.approval_flow import ApprovalFlow
 from placet_tools.frontend.call_records import CallRecords
 from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused
+from placet_tools.frontend.extras import extra
 from placet_tools.frontend.plan_runner import PlanRunner
 from placet_tools.frontend.recorder import Recorder
 from placet_tools.outcome import Outcome, RequestDecision
@@ -34,6 +36,10 @@ from placet_tools.tool import DeclaredTool
 from placet_tools.tools import Tools
 
 if TYPE_CHECKING:
+    from agents import FunctionTool
+    from langchain_core.tools import StructuredTool
+
+    from placet_tools.frontend.openai_agents_tools import RunName
     from placet_tools.frontend.pydantic_ai_toolset import GateToolset
 
 
@@ -63,6 +69,7 @@ class Gate:
 
     Attributes:
         world: The world of the gate.
+        loop: The event loop in which the gate was opened; None before.
     """
 
     def __init__(
@@ -88,6 +95,7 @@ class Gate:
             replace(config, store=store, quotas={**quotas, **config.quotas}),
         )
         self._kinds = frozenset(kind.name for domain in domains for kind in domain.kinds)
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._portal = ExitStack()
         parts = (self.world, self._domain)
         self._recorder = Recorder(*parts)
@@ -102,6 +110,7 @@ class Gate:
         return f"<Gate of {self._domain.name}: {self.world!r}>"
 
     async def __aenter__(self) -> Self:
+        self.loop = asyncio.get_running_loop()
         await self.world.__aenter__()
         await self._runner.resume()
         await self._approvals.resume()
@@ -173,8 +182,7 @@ class Gate:
         """
         if not calls:
             raise ValueError("a plan has one call or more, got none")
-        first = new_key(key)
-        made = [self._made(f"{first}.{n}", one) for n, one in enumerate(calls)]
+        made = self._plan(new_key(key), calls)
         return await self._runner.shielded(self._decide(made, agent, is_new=key is None))
 
     async def outcome(self, key: str) -> Outcome:
@@ -252,8 +260,7 @@ class Gate:
                 decision has some.
             ClosedError, StoreError: The world is closed, or its store has failed.
         """
-        key = new_key(None)
-        made = [self._made(f"{key}.{n}", one) for n, one in enumerate(calls)]
+        made = self._plan(new_key(None), calls)
         request = approval if isinstance(approval, str) else approval.id
         digest = "" if isinstance(approval, str) else approval.digest
         return await self._runner.shielded(
@@ -261,6 +268,20 @@ class Gate:
                 request, decision, by=by, role=role, reason=reason, digest=digest, calls=made
             )
         )
+
+    async def request_approval(
+        self, calls: Sequence[tuple[str, Mapping[str, Json]]], *, agent: str, key: str
+    ) -> bool:
+        """Request an approval of a plan if it needs one; return whether it waits for a person.
+
+        Nothing runs: submit the plan with the same key to run it.
+
+        Raises:
+            KeyInvalid, ValueError, ClosedError, StoreError: As for `plan`.
+        """
+        made = self._plan(new_key(key), calls)
+        decided = self._decide(made, agent, is_new=False, runs=False)
+        return any(one.status == "held" for one in await self._runner.shielded(decided))
 
     async def decision(self, approval: Approval | str) -> RequestDecision:
         """Wait until a request is decided or expired, and return the decision with its outcomes.
@@ -298,14 +319,55 @@ class Gate:
         Raises:
             ImportError: PydanticAI is not installed.
         """
-        try:
+        with extra("pydantic-ai"):
             from placet_tools.frontend.pydantic_ai_toolset import GateToolset  # noqa: PLC0415  # an extra
-        except ImportError as error:
-            install = "pip install './plugins/placet-tools[pydantic-ai]'"
-            raise ImportError(f"{error}; PydanticAI is an extra: {install}") from error
         return GateToolset(self, agent, deferred=deferred, atomic=atomic)
 
+    def langgraph(
+        self, agent: str, *, deferred: bool = True, atomic: bool = False
+    ) -> "list[StructuredTool]":
+        """Return the tools for a `ToolNode` of LangGraph, or `create_agent` of LangChain.
+
+        Args:
+            agent: Name of the agent in the gate.
+            deferred: A held call interrupts the graph until a person has decided, which needs a
+                checkpointer; without it the call waits.
+            atomic: The calls of one answer of the model are one plan.
+
+        Raises:
+            ImportError: LangGraph is not installed.
+            ToolError: A tool has a parameter that LangChain fills, such as `config`.
+        """
+        with extra("langgraph"):
+            from placet_tools.frontend.langgraph_tools import langgraph_tools  # noqa: PLC0415  # an extra
+        return langgraph_tools(self, agent, deferred=deferred, atomic=atomic)
+
+    def openai_agents(
+        self, agent: str, *, run: "RunName", deferred: bool = True, atomic: bool = False
+    ) -> "list[FunctionTool]":
+        """Return the tools for an `Agent` of the OpenAI Agents SDK.
+
+        Args:
+            agent: Name of the agent in the gate.
+            run: Name of the run, or a function that returns it by the context of the run: another
+                one for each run, the same one when a run is resumed.
+            deferred: A held call is an interruption of the run; without it the call waits.
+            atomic: Not possible: the SDK passes a tool no other calls of the answer.
+
+        Raises:
+            ImportError: The SDK is not installed.
+            ValueError: `atomic` is true.
+        """
+        with extra("openai-agents"):
+            from placet_tools.frontend.openai_agents_tools import NOT_ATOMIC, openai_agents_tools  # noqa: PLC0415  # an extra
+        if atomic:
+            raise ValueError(NOT_ATOMIC)
+        return openai_agents_tools(self, agent, run=run, deferred=deferred)
+
     # one batch
+
+    def _plan(self, key: str, calls: Sequence[tuple[str, Mapping[str, Json]]]) -> list[ToolCall]:
+        return [self._made(f"{key}.{n}", one) for n, one in enumerate(calls)]
 
     def _made(self, key: str, one: tuple[str, Mapping[str, Json]]) -> ToolCall:
         """Make a call of a tool, or an intent of a kind that no tool has."""
@@ -315,28 +377,31 @@ class Gate:
         return make_call(self._domain, key, kind, arguments)
 
     async def _decide(
-        self, calls: Sequence[ToolCall], agent: str, *, is_new: bool
+        self, calls: Sequence[ToolCall], agent: str, *, is_new: bool, runs: bool = True
     ) -> list[Outcome]:
-        """Submit a plan and return the outcomes of its calls; a known plan is not submitted."""
+        """Submit a plan and return the outcomes of its calls; a known plan is not submitted.
+
+        Without `runs` an admitted plan is not submitted either, and has no outcomes.
+        """
         if agent in {APPROVALS_RECORDER, self._domain.recorder}:
             raise ValueError(f"{agent!r} records for the gate; give the agent another name")
-        outcomes = await self._decide_once(calls, agent, is_new=is_new)
-        is_removed = all(RefusalCode.UNAUTHORIZED in one.codes for one in outcomes)
+        outcomes = await self._decide_once(calls, agent, is_new=is_new, runs=runs)
+        is_removed = outcomes and all(RefusalCode.UNAUTHORIZED in one.codes for one in outcomes)
         if is_removed and await self._recorder.renew(agent):
-            return await self._decide_once(calls, agent, is_new=is_new)
+            return await self._decide_once(calls, agent, is_new=is_new, runs=runs)
         return outcomes
 
     async def _decide_once(
-        self, calls: Sequence[ToolCall], agent: str, *, is_new: bool
+        self, calls: Sequence[ToolCall], agent: str, *, is_new: bool, runs: bool
     ) -> list[Outcome]:
         known = None if is_new else await self._records.known(calls, agent)
         if known is not None:
             return known
         handle = await self._recorder.handle(agent)
         batch, ahead = await self._recorder.batch(agent, calls)
-        verdict = await self.world.submit(batch, identity=handle)
+        verdict = await self.world.submit(batch, dry_run=not runs, identity=handle)
         if verdict.admitted:
-            return await self._runner.run(calls, verdict, ahead)
+            return await self._runner.run(calls, verdict, ahead) if runs else []
         if self._domain.kind_of(KEY_KNOWN) in verdict.codes:  # it was asked at the same moment
             known = await self._records.known(calls, agent)
             return known or refused(calls, verdict, ahead)
@@ -353,10 +418,14 @@ class SyncGate:
 
     Attributes:
         gate: The gate, which runs in the event loop of another thread.
+        langgraph, openai_agents, pydantic_ai: The methods of the gate that return its tools.
     """
 
     def __init__(self, gate: Gate, portal: BlockingPortal) -> None:
         self.gate = gate
+        self.langgraph = gate.langgraph
+        self.openai_agents = gate.openai_agents
+        self.pydantic_ai = gate.pydantic_ai
         self._portal = portal
 
     def __repr__(self) -> str:
@@ -404,6 +473,12 @@ class SyncGate:
         """Record a person's decision about a request, as `Gate.decide` does."""
         decide = partial(self.gate.decide, approval, decision, by=by, role=role, reason=reason)
         return self._portal.call(partial(decide, calls=calls))
+
+    def request_approval(
+        self, calls: Sequence[tuple[str, Mapping[str, Json]]], *, agent: str, key: str
+    ) -> bool:
+        """Request an approval of a plan if it needs one, as `Gate.request_approval` does."""
+        return self._portal.call(partial(self.gate.request_approval, calls, agent=agent, key=key))
 
     def decision(self, approval: Approval | str) -> RequestDecision:
         """Wait until a request is decided or expired, as `Gate.decision` does."""

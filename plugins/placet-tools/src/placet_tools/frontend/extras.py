@@ -1,0 +1,21 @@
+"""The extras of the distribution: which one a missing package belongs to."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Name the extra in the error of an import that fails.
+
+    Args:
+        name: Name of the extra.
+
+    Raises:
+        ImportError: A package of the extra is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        install = f"pip install './plugins/placet-tools[{name}]'"
+        raise ImportError(f"{error}; it belongs to the extra {name!r}: {install}") from error
