@@ -5,7 +5,7 @@ import sys
 from importlib import import_module
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from placet_tools.frontend.calls import digest_of_place
@@ -21,6 +21,9 @@ JSON = st.recursive(
 
 
 @given(JSON)
+@example(float("inf"))
+@example("\ud800")
+@example(2**70)
 def test_every_value_of_a_json_parser_has_a_key(value):
     assert len(digest_of_place("place", value)) == 32
 
