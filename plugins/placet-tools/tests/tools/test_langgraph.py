@@ -106,6 +106,19 @@ async def test_a_held_call_interrupts_until_a_person_has_decided(shop, gate, gra
         assert shop.ran == [("lookup", "B")]
 
 
+async def test_an_amended_call_is_a_result_with_the_calls_in_its_place(shop, gate, graph_of):
+    graph = graph_of(gate.langgraph("support"), InMemorySaver(), [("refund", {"order": "A"})])
+    state = await graph.ainvoke(GO, THREAD)
+    (request,) = await gate.approvals()
+    calls = [("refund", {"order": "A", "euro": 3})]
+    await gate.decide(request, "amend", by="ann", reason="as agreed", calls=calls)
+    (answer,) = results(await graph.ainvoke(resumed(state), THREAD))
+    assert json.loads(answer)["status"] == "amended"
+    assert "as agreed" in answer
+    assert '"paid": 3' in answer
+    assert shop.ran == [("refund", "A", 3)]
+
+
 async def test_an_expired_request_is_a_result(shop, graph_of):
     async with Gate(shop.tools, config=QUIET, hold_s=0.2) as gate:
         graph = graph_of(gate.langgraph("support"), InMemorySaver(), [("refund", {"order": "A"})])
