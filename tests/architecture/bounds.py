@@ -99,6 +99,7 @@ BOUNDS: Final = (
             "actors/effects/executor.py:Executor._marks",
             "actors/effects/executor.py:Executor._pauses",
             "actors/effects/executor.py:Executor._taken",
+            "actors/effects/executor.py:Executor._started",
             "actors/effects/executor.py:Executor._outcomes",
         ),
         "{outbox_depth_max}, and those of one batch ({effects_per_batch_max})",

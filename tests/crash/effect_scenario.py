@@ -88,6 +88,7 @@ def run(
     store: str,
     outside: str,
     delivery: Delivery,
+    started: bool = False,
     faults: Sequence[str] = (),
     crash_at: int | None = None,
     plant: str | None = None,
@@ -99,7 +100,7 @@ def run(
     watch_log(points)
     if plant is not None:
         PLANTED_BUGS[plant]()
-    asyncio.run(_live(report, points, store, delivery, Outside(outside)))
+    asyncio.run(_live(report, points, store, delivery, Outside(outside), started))
 
 
 async def _live(
@@ -108,12 +109,14 @@ async def _live(
     store: str,
     delivery: Delivery,
     outside: Outside,
+    started: bool,
 ) -> None:
     async with Orchestrator(Lab(), config_of(store)) as world:
         await world.register_agent("alice")
         await serve(world, points, delivery, outside)
         for number, count in enumerate(LETTERS):
-            await world.submit([intent("Mail", {"count": count}, f"a:{number}")])
+            letters = {"count": count, "started": started}
+            await world.submit([intent("Mail", letters, f"a:{number}")])
         with suppress(TimeoutError):  # what then is open is complained of
             async with asyncio.timeout(SETTLING_SECONDS_MAX):
                 await world.wait_effects()
@@ -127,6 +130,7 @@ def toil(
     outside: str,
     delivery: Delivery,
     first: int,
+    started: bool = False,
     faults: Sequence[str] = (),
     plant: str | None = None,
 ) -> None:
@@ -134,11 +138,11 @@ def toil(
     use_compiled_lab()
     if plant is not None:
         PLANTED_BUGS[plant]()
-    asyncio.run(_toil(report, store, delivery, Outside(outside), first))
+    asyncio.run(_toil(report, store, delivery, Outside(outside), first, started))
 
 
 async def _toil(
-    report: Report, store: str, delivery: Delivery, outside: Outside, first: int
+    report: Report, store: str, delivery: Delivery, outside: Outside, first: int, started: bool
 ) -> None:
     points = CrashPoints(None, report)
     async with Orchestrator(Lab(), config_of(store)) as world:
@@ -147,7 +151,8 @@ async def _toil(
         report.send("opened")
         number = first
         while True:
-            batches = [[intent("Mail", {"count": 2}, f"a:{number + one}")] for one in range(8)]
+            letters = {"count": 2, "started": started}
+            batches = [[intent("Mail", letters, f"a:{number + one}")] for one in range(8)]
             await asyncio.gather(*(world.submit(batch) for batch in batches))
             number += len(batches)
             report.send("sent", next=number)
@@ -163,6 +168,18 @@ def begin_unmarked() -> None:
         return True
 
     setattr(Executors, "_mark", mark)  # noqa: B010  # the type says that it is a method
+
+
+def start_forgotten() -> None:
+    """An effect that starts with its batch is started without a mark in the log."""
+
+    def mark_started(executors: Executors, effects: list[Effect]) -> None:
+        for effect in effects:
+            executor = executors.by_kind[effect.kind]
+            if executor.can_start:
+                executor.start(effect.key)
+
+    setattr(Executors, "mark_started", mark_started)  # noqa: B010  # likewise
 
 
 def begin_before_durable() -> None:
@@ -233,6 +250,7 @@ PLANTED_BUGS: Final[dict[str, Callable[[], None]]] = {
     plant.__name__: plant
     for plant in (
         begin_unmarked,
+        start_forgotten,
         begin_before_durable,
         try_again,
         dispatch_early,

@@ -32,7 +32,12 @@ LETTERS_OF: Final = "lab.letters"
 KILLS: Final = int(os.environ.get("PLACET_KILLS", "20"))
 KILLS_PER_STORE: Final = 10
 LIFE_SECONDS_MAX: Final = 0.12
-CLASSES: Final[tuple[Delivery, ...]] = ("keyed", "at_most_once")
+CLASSES: Final[dict[str, tuple[Delivery, bool]]] = {
+    "keyed": ("keyed", False),
+    "at_most_once": ("at_most_once", False),
+    "started with its batch": ("at_most_once", True),
+}
+"""Delivery, and whether the rule emits with `started=True`."""
 
 Place = tuple[int, int]
 
@@ -114,12 +119,15 @@ class EffectRuns:
         delivery: Delivery,
         plant: str | None,
         faults: Sequence[str] = (),
+        *,
+        started: bool = False,
     ) -> None:
         self._zygote = forker
         self._how: dict[str, Any] = {
             "store": f"sqlite:///{folder}/{name}.db",
             "outside": f"{folder}/{name}.outside",
             "delivery": delivery,
+            "started": started,
             "faults": list(faults),
         }
         self._plant = plant
@@ -192,9 +200,9 @@ class EffectRuns:
         return len(executions(self._how["outside"]))
 
 
-@pytest.mark.parametrize("delivery", CLASSES)
-def test_an_uninterrupted_run_executes_and_settles_every_effect(forker, folder, delivery):
-    runs = EffectRuns(forker, folder, "whole", delivery, None)
+@pytest.mark.parametrize(("delivery", "started"), CLASSES.values(), ids=CLASSES)
+def test_an_uninterrupted_run_executes_and_settles_every_effect(forker, folder, delivery, started):
+    runs = EffectRuns(forker, folder, "whole", delivery, None, started=started)
     assert runs.run()
     assert runs.complaints(is_over=True) == []
     assert runs.executed() >= sum(LETTERS)
@@ -204,12 +212,12 @@ def test_an_uninterrupted_run_executes_and_settles_every_effect(forker, folder, 
 
 
 @pytest.mark.parametrize("step", each(slow=23))
-@pytest.mark.parametrize("delivery", CLASSES)
+@pytest.mark.parametrize(("delivery", "started"), CLASSES.values(), ids=CLASSES)
 def test_a_crash_at_any_point_leaves_no_effect_unaccounted_for(
-    forker, folder, delivery, step, record_property
+    forker, folder, delivery, started, step, record_property
 ):
     for crash_at in count(1, step):
-        runs = EffectRuns(forker, folder, crash_at, delivery, None)
+        runs = EffectRuns(forker, folder, crash_at, delivery, None, started=started)
         complaints = runs.after_a_crash(crash_at)
         if complaints is None:
             break
@@ -220,13 +228,13 @@ def test_a_crash_at_any_point_leaves_no_effect_unaccounted_for(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("delivery", CLASSES)
+@pytest.mark.parametrize(("delivery", "started"), CLASSES.values(), ids=CLASSES)
 def test_no_kill_repeats_an_at_most_once_effect_or_loses_an_effect(
-    forker, disk_folder, delivery, record_property
+    forker, disk_folder, delivery, started, record_property
 ):
     executed = 0
-    for seed in range(-(-KILLS // 2 // KILLS_PER_STORE)):  # a half for each class
-        runs = EffectRuns(forker, disk_folder, seed, delivery, None)
+    for seed in range(-(-KILLS // 2 // KILLS_PER_STORE)):
+        runs = EffectRuns(forker, disk_folder, seed, delivery, None, started=started)
         assert runs.after_kills(Random(seed), KILLS_PER_STORE) == [], f"seed {seed}"
         executed += runs.executed()
     record_property("figures", f"{KILLS // 2} kills, {executed} executions")
@@ -234,9 +242,11 @@ def test_no_kill_repeats_an_at_most_once_effect_or_loses_an_effect(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delivery", CLASSES)
-def test_an_outcome_that_on_settle_refused_is_kept_and_settled_again(forker, folder, delivery):
-    runs = EffectRuns(forker, folder, "refused", delivery, None, ["on_settle"])
+@pytest.mark.parametrize(("delivery", "started"), CLASSES.values(), ids=CLASSES)
+def test_an_outcome_that_on_settle_refused_is_kept_and_settled_again(
+    forker, folder, delivery, started
+):
+    runs = EffectRuns(forker, folder, "refused", delivery, None, ["on_settle"], started=started)
     assert runs.run()
     before = runs.executed()
     assert runs.run()  # a dead letter is not run again
@@ -245,12 +255,12 @@ def test_an_outcome_that_on_settle_refused_is_kept_and_settled_again(forker, fol
 
 
 @pytest.mark.parametrize("step", each(slow=23))
-@pytest.mark.parametrize("delivery", CLASSES)
+@pytest.mark.parametrize(("delivery", "started"), CLASSES.values(), ids=CLASSES)
 def test_a_crash_at_any_point_keeps_the_outcomes_that_on_settle_refused(
-    forker, folder, delivery, step
+    forker, folder, delivery, started, step
 ):
     for crash_at in count(1, step):
-        runs = EffectRuns(forker, folder, crash_at, delivery, None, ["on_settle"])
+        runs = EffectRuns(forker, folder, crash_at, delivery, None, ["on_settle"], started=started)
         complaints = runs.after_a_mend(crash_at)
         if complaints is None:
             break
@@ -266,13 +276,14 @@ def test_a_planted_loss_of_refused_outcomes_is_found(forker, folder):
     assert any(one.startswith(OUTCOME_LOST) for one in complaints), complaints
 
 
-EXPECTED: Final[dict[str, tuple[Delivery, str]]] = {
-    "begin_unmarked": ("at_most_once", UNMARKED),
-    "begin_before_durable": ("at_most_once", UNMARKED),
-    "try_again": ("at_most_once", TWICE),
-    "dispatch_early": ("keyed", EARLY),
-    "forget_open": ("keyed", UNSETTLED),
-    "settle_twice": ("keyed", RESETTLED),
+EXPECTED: Final[dict[str, tuple[Delivery, bool, str]]] = {
+    "begin_unmarked": ("at_most_once", False, UNMARKED),
+    "start_forgotten": ("at_most_once", True, UNMARKED),
+    "begin_before_durable": ("at_most_once", False, UNMARKED),
+    "try_again": ("at_most_once", False, TWICE),
+    "dispatch_early": ("keyed", False, EARLY),
+    "forget_open": ("keyed", False, UNSETTLED),
+    "settle_twice": ("keyed", False, RESETTLED),
 }
 
 
@@ -280,11 +291,11 @@ EXPECTED: Final[dict[str, tuple[Delivery, str]]] = {
 @pytest.mark.parametrize("plant", soak_between([*EXPECTED], 2))
 def test_a_planted_bug_is_found(forker, folder, plant):
     """The control: the same crashes in random order, until a complaint names the bug."""
-    delivery, complaint = EXPECTED[plant]
+    delivery, started, complaint = EXPECTED[plant]
     points = list(range(1, 150))
     Random(plant).shuffle(points)
     for crash_at in points:
-        runs = EffectRuns(forker, folder, crash_at, delivery, plant)
+        runs = EffectRuns(forker, folder, crash_at, delivery, plant, started=started)
         complaints = runs.after_a_crash(crash_at) or []
         if any(one.startswith(complaint) for one in complaints):
             return

@@ -43,6 +43,7 @@ class Look(TypedDict):
 class Letter(TypedDict):
     count: int
     kind: NotRequired[str]
+    started: NotRequired[bool]
 
 
 class Fault(TypedDict):
@@ -136,8 +137,9 @@ def look_reads(intent: Intent) -> Iterable[Ref]:
 def mail(draft: Draft, intent: Intent) -> None:
     """Emit effects."""
     payload = intent["payload"]
+    kind, started = payload.get("kind", MAIL), payload.get("started", False)
     for number in range(payload["count"]):
-        draft.emit(payload.get("kind", MAIL), {"number": number, "to": intent["agent_id"]})
+        draft.emit(kind, {"number": number, "to": intent["agent_id"]}, started=started)
 
 
 def clamp(draft: Draft, intent: Intent) -> None:

@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from placet.actors.admission.column_batches import QueuedColumns, refusals_of
 from placet.actors.admission.ingress import Ingress
@@ -34,6 +34,9 @@ from placet.schemas.errors import INTERRUPTS, StoreError
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED, Limits
 from placet.schemas.log.record import LogAppend
 from placet.schemas.verdict import Verdict
+
+if TYPE_CHECKING:
+    from placet.schemas.effect import Effect
 
 T = TypeVar("T")
 Submitted: TypeAlias = list[asyncio.Future[Verdict]]
@@ -62,6 +65,7 @@ class OrchestratorActor:
         shed: Answers all queued messages without deciding them (`Ingress.shed`).
         stall: Fails the batches held for a step that will not come (`Ingress.stall`).
         lease_waiters: The agents that wait for their turn at leased entities.
+        start_effects: Called with the effects of a group before it is written; None for no call.
         barrier: The barrier at which the host of a stepped world waits for its agents.
         ended: Set when `run` has returned or failed.
         busy_since_ns: Real monotonic time at which the present cycle began; 0 between cycles.
@@ -105,6 +109,7 @@ class OrchestratorActor:
         self.barrier = Barrier(ingress)
         self._due_timer = OneShotTimer(clock, self._mailbox.wake)
         self.lease_waiters = LeaseWaiters(kernel.ledger, self._set_timer)
+        self.start_effects: Callable[[list[Effect]], None] | None = None
         self.ended = asyncio.Event()
         self.busy_since_ns = 0
         # True iff no operator command and no step came since the last cycle: then a command may run
@@ -416,7 +421,10 @@ class OrchestratorActor:
         decision = self._kernel.decide_checked(
             batches, now_ns, release_intents=True, work_max=work_max, due_max=due_max
         )
-        output.effects += decision.effects
+        if decision.effects:
+            output.effects += decision.effects
+            if self.start_effects is not None:
+                self.start_effects(decision.effects)
         verdict_of = dict(decision.answers)
         if decision.undecided:  # of the schedule too, which keeps its own
             self._mailbox.put_back([queued for queued in waiting if queued.batch not in verdict_of])

@@ -1,8 +1,9 @@
 """Effects: work outside the world, and its outcome.
 
 An effect is `open` until it is settled. For an effect that runs at most once the log also has the
-marks `started`, before its handler is called, and `in_doubt`, when its outcome is unknown. An
-effect that was given up is settled as failed: a dead letter. A handler raises `DoNotRetry`,
+marks `started`, before its handler is called, and `in_doubt`, when its outcome is unknown; the mark
+`started` may share the commit of the batch. An effect that was given up is settled as failed: a
+dead letter. A handler raises `DoNotRetry`,
 `RetryAfter` or `OutcomeUnknown` to control its attempts.
 """
 
@@ -72,6 +73,7 @@ class Effect(msgspec.Struct, frozen=True):
         payload: Data for the executor; plain JSON.
         agent_id: Agent of the intent that emitted it.
         attempt: Number of the attempt, from 1; it restarts when the world is opened again.
+        starts_with_batch: The rule emitted it with `started=True`.
     """
 
     key: EffectKey
@@ -79,6 +81,7 @@ class Effect(msgspec.Struct, frozen=True):
     payload: dict[str, Json]
     agent_id: str
     attempt: int = 1
+    starts_with_batch: bool = False
 
 
 class Settlement(msgspec.Struct, frozen=True):

@@ -136,7 +136,7 @@ class ToolsDomain(Domain):
     # tools
 
     def _tool_kind(self, tool: DeclaredTool) -> Kind:
-        kind = self.kind_of(tool.name)
+        kind, is_once = self.kind_of(tool.name), tool.delivery == "at_most_once"
 
         def rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
             key = key_of(intent["req_id"])
@@ -146,7 +146,7 @@ class ToolsDomain(Domain):
             if refusal is not None and not self._permits(draft, intent, refusal, undoes):
                 return refusal
             self.records.begin(draft, key, call)
-            draft.emit(kind, {"key": key, "args": intent["payload"]})
+            draft.emit(kind, {"key": key, "args": intent["payload"]}, started=is_once)
             return None
 
         return Kind(

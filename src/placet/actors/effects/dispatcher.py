@@ -61,6 +61,7 @@ class Executors:
         self._settlement: anyio.Event | None = None
         self.is_awaited = False
         self._ending: Callable[[], Exception] | None = None
+        actor.start_effects = self.mark_started
 
     async def register(
         self, kind: str, handler: AsyncEffectHandler, retry_policy: RetryPolicy
@@ -121,6 +122,19 @@ class Executors:
         if self.by_kind.get(kind) is executor:
             del self.by_kind[kind]
             self.notify()
+
+    def mark_started(self, effects: Iterable[Effect]) -> None:
+        """Mark the effects of batches that are not written yet, if emitted with `started=True`.
+
+        An effect for which its executor has no place is marked later, before its attempt: until
+        then it was certainly not run, so a crash must not leave it in doubt.
+        """
+        for effect in effects:
+            executor = self.by_kind.get(effect.kind) if effect.starts_with_batch else None
+            if executor is not None and executor.can_start:
+                is_marked = self._kernel.mark_effect(effect.key, "started")
+                assert is_marked, "an effect of a batch that was just decided has no mark"
+                executor.start(effect.key)
 
     def take(self, effects: Iterable[Effect]) -> None:
         """Pass durable effects to the executors of their kinds.
@@ -196,6 +210,8 @@ class Executors:
             failure
             or ClosedError("the world was closed before all effects were settled; open it again")
         )
+        for executor in self.by_kind.values():
+            executor.end()
         self.notify()
 
     def _moves(self, place: tuple[int, int]) -> bool:

@@ -170,6 +170,9 @@ class Executor:
         self._taken: dict[EffectKey, str] = {}  # with the text of its last failed attempt
         self._waiting: deque[Effect] = deque()
         self._marks: dict[EffectKey, EffectMark] = {}  # of effects in `_waiting`
+        # Effects started with their batch, before their attempt. Each holds a credit, and those in
+        # `_waiting` are at its front.
+        self._started: set[EffectKey] = set()
         self._pauses: list[tuple[int, int, Effect]] = []  # a heap by due time
         self._numbers = count()
         self._outcomes: list[Settlement] = []
@@ -181,6 +184,26 @@ class Executor:
         self._is_lost = False
 
     # called by its owner
+
+    @property
+    def can_start(self) -> bool:
+        """Whether the executor has a place for an effect whose batch is not written yet.
+
+        False for effects that are not delivered at most once: they have no start to record.
+        """
+        occupied = self._running + len(self._waiting) + len(self._started)
+        is_free = occupied < self.retry_policy.concurrency
+        return is_free and self.retry_policy.is_once and not self._is_closed
+
+    def start(self, key: EffectKey) -> None:
+        """Hold a credit for an effect whose start is recorded with its batch; see `can_start`."""
+        self._started.add(key)
+
+    def end(self) -> None:
+        """Release the credits of effects whose batches were not written; the world has ended."""
+        self._started.clear()
+        self._wake.set()
+        self._ended.set()
 
     def take(self, effect: Effect, mark: EffectMark | None = None) -> None:
         """Queue an effect to be run; do nothing if it is queued already.
@@ -196,7 +219,10 @@ class Executor:
             self._taken[effect.key] = ""
             if mark is not None:
                 self._marks[effect.key] = mark
-            self._waiting.append(effect)
+            if effect.key in self._started:
+                self._waiting.appendleft(effect)
+            else:
+                self._waiting.append(effect)
             self._wake.set()
 
     def has(self, key: EffectKey) -> bool:
@@ -211,10 +237,11 @@ class Executor:
         """Start no further attempts, and wait until the running attempts are settled.
 
         Effects that were not started stay open in the log, for the next start of the world.
+        Those that were started with their batch are run.
         """
         self._is_closed = True
         self._wake.set()
-        while self._running or self._outcomes:
+        while self._started or self._running or self._outcomes:
             self._ended = anyio.Event()
             await self._ended.wait()
 
@@ -222,7 +249,7 @@ class Executor:
         """Run queued effects until `finish` is called."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._report)
-            while not self._is_closed:
+            while self._started or not self._is_closed:
                 self._requeue_due()
                 for _ in range(
                     min(len(self._waiting), self.retry_policy.concurrency - self._running)
@@ -252,7 +279,7 @@ class Executor:
     async def _work(self) -> None:
         """Run queued effects one after another, holding one credit, until none is queued."""
         try:
-            while self._waiting and not self._is_closed:
+            while self._has_next:
                 effect = self._waiting.popleft()
                 match self._marks.pop(effect.key, None):
                     case None:
@@ -271,9 +298,18 @@ class Executor:
             for event in (self._wake, self._outcome_added, self._ended):
                 event.set()
 
+    @property
+    def _has_next(self) -> bool:
+        """Whether an effect may be run now: after `finish`, one that was started with its batch."""
+        if not self._waiting:
+            return False
+        return not self._is_closed or self._waiting[0].key in self._started
+
     async def _execute(self, effect: Effect) -> None:
         is_once, counters = self.retry_policy.is_once, self._counters
-        if is_once and not await self._mark(effect.key, "started", ""):
+        if effect.key in self._started:
+            self._started.discard(effect.key)
+        elif is_once and not await self._mark(effect.key, "started", ""):
             self._release(effect)  # started or settled elsewhere
             return
         counters.count_effect(self.kind, "attempts")
@@ -355,7 +391,7 @@ class Executor:
 
     async def _report(self) -> None:
         """Settle effects as they end; all outcomes present at once form one command."""
-        while not (self._is_closed and not self._running and not self._outcomes):
+        while self._started or self._running or self._outcomes or not self._is_closed:
             if not self._outcomes:
                 self._outcome_added = anyio.Event()
                 await self._outcome_added.wait()

@@ -212,7 +212,7 @@ class DecisionRecorder:
         if draft.effects:
             for k, (seq, kind, payload, agent_id) in enumerate(draft.effects):
                 key = EffectKey(self._world, seq, k)
-                self.effects.append(Effect(key, kind, payload, agent_id))
+                self.effects.append(Effect(key, kind, payload, agent_id, 1, k in draft.started))
         return self._verdict(batch, first_seq, draft, journal.durability, made)
 
     def refuse(self, batch: CheckedBatch, refusals: list[Refusal]) -> Verdict:

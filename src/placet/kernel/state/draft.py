@@ -70,6 +70,7 @@ class Draft:
         has_more: The batch did something beside putting fields.
         agents: The agents that the batch registered and removed so far.
         column_hook: Column writes of the hook that runs; None where none may be written.
+        started: Places in `effects` of those emitted with `started=True`, ascending.
     """
 
     __slots__ = (
@@ -102,6 +103,7 @@ class Draft:
         "notices",
         "outputs",
         "reads_moment",
+        "started",
         "state",
         "work",
     )
@@ -137,6 +139,7 @@ class Draft:
         self.column_hook: ColumnHook | None = None
         self.agents: list[AgentChange] = []
         self.effects: list[tuple[int, str, dict[str, Json], str]] = []
+        self.started: list[int] = []
         self.normalized: dict[int, dict[str, Json]] | None = None
         self.notices: dict[int, tuple[Notice, ...]] | None = None
         self.outputs: dict[int, Json] | None = None
@@ -477,11 +480,18 @@ class Draft:
             return None
         return None if winner == self.agent_id else winner
 
-    def emit(self, kind: str, payload: Mapping[str, Json]) -> None:
+    def emit(self, kind: str, payload: Mapping[str, Json], *, started: bool = False) -> None:
         """Request an effect on the outside world, to be run once the batch is durable.
 
         The kind of intent must declare it in `effects`. Without an executor for `kind` the
         intent is refused as `tool_unregistered`.
+
+        Args:
+            kind: Kind of effect.
+            payload: Data for the executor.
+            started: Record the start of an `at_most_once` effect in the commit of its batch if its
+                executor can run it at once. That saves a commit; but the effect is in doubt if the
+                process ends after this commit, also if its handler was not called yet.
 
         Raises:
             TypeError, ValueError: The payload is not plain JSON, or has a number that is not
@@ -491,6 +501,8 @@ class Draft:
             raise ToolUnregistered(kind)
         self.has_more = True
         plain = str.__str__(kind)  # an Enum member would be read back as a plain string
+        if started:
+            self.started.append(len(self.effects))
         self.effects.append((self._seq, plain, freeze(dict(payload)), self.agent_id))
 
     def register(self, agent_id: str, cohort: str | None = None, **attributes: Json) -> None:

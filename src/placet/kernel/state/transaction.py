@@ -107,6 +107,7 @@ class Transaction(Draft):
             self._claims_undo.clear()
         if self.effects:
             self.effects = []
+            self.started = []
         if self.agents:
             self.agents = []  # the record has the other list
             self._undo_agents(0)
@@ -241,6 +242,8 @@ class Transaction(Draft):
         while len(self._claims_undo) > claims_to:
             del self._claims[self._claims_undo.pop()]
         del self.effects[effects_to:]
+        while self.started and self.started[-1] >= effects_to:
+            self.started.pop()
         if len(self.agents) > agents_to:
             self._undo_agents(agents_to)
 
