@@ -268,7 +268,7 @@ async def test_9_its_effects_run_and_the_gate_settles_their_outcomes():
         counters=Counters(kernel.registry.kinds),
         seed=0,
         on_fault=lambda where, error: None,
-        on_left=lambda: None,
+        on_left=lambda key: None,
     )
     running = asyncio.ensure_future(executor.run())
     for effect in effects:

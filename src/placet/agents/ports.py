@@ -17,7 +17,7 @@ from placet.schemas.view import View
 
 
 class Outcome(Protocol):
-    """The interface of an effect's outcome; see `placet.runtime.api.gateway.EffectOutcome`."""
+    """The interface of an effect's outcome; see `placet.runtime.executors.EffectOutcome`."""
 
     @property
     def seq(self) -> int:

@@ -67,7 +67,7 @@ from placet.schemas.intent import Intent, joined_payload, new_intent
 from placet.schemas.keywords import explain_keywords, require_a
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED
 from placet.schemas.log.operator_records import Given
-from placet.schemas.log.record import AgentChange, Changes, Header
+from placet.schemas.log.record import AgentChange, Changes, Header, Settled
 from placet.schemas.missing_key import MissingKeyError
 from placet.schemas.name_suggestions import nearest
 from placet.schemas.verdict import NOT_KEPT, Verdict
@@ -675,6 +675,11 @@ class Kernel:
         self._context.now_ns = self._ns(now)
         is_own = settlement.key.world == self.config.world
         return is_own and self._outbox.settle(settlement, again=again)
+
+    @property
+    def latest_settled(self) -> Settled | None:
+        """The record of the latest settlement that this kernel has decided."""
+        return self._outbox.latest
 
     # operator
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, overload
 import anyio
 
 from placet.actors.barrier import Arrivals
+from placet.actors.effects.outcomes import EffectOutcome
 from placet.actors.policies.agent import AgentActor
 from placet.actors.policies.runner import AgentStatus
 from placet.actors.ports import AgentIdentity, EventLog
@@ -38,7 +39,7 @@ from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.api import effects as effects_api
 from placet.runtime.api import history as history_api
 from placet.runtime.api import sim_time as time_api
-from placet.runtime.api.gateway import AgentGateway, EffectOutcome
+from placet.runtime.api.gateway import AgentGateway
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt

@@ -1,18 +1,20 @@
 """The executors of a world, one for each kind of effect, between the commits and the gate."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from placet.actors.effects.executor import Executor, ExecutorFault, RetryPolicy
+from placet.actors.effects.outcomes import EffectOutcome, Outcomes, Place
 from placet.actors.metrics import EFFECT_COUNTS, Counters
 from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.actors.ports import AsyncEffectHandler, Clock
 from placet.actors.supervisor import Supervisor, ignore
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Mark
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, thaw
 from placet.schemas.effect import Effect, EffectKey, EffectMark, EffectStatus, Settlement
 from placet.schemas.errors import ClosedError
 from placet.schemas.limits import SECOND_NS
@@ -61,6 +63,7 @@ class Executors:
         self._settlement: anyio.Event | None = None
         self.is_awaited = False
         self._ending: Callable[[], Exception] | None = None
+        self._outcomes = Outcomes(kernel.ledger.seq)
         actor.start_effects = self.mark_started
 
     async def register(
@@ -86,7 +89,7 @@ class Executors:
             counters=self._counters,
             seed=self._kernel.config.seed,
             on_fault=self._on_fault,
-            on_left=self.notify,
+            on_left=self._on_left,
         )
         self.by_kind[kind] = (
             executor  # first, so that it gets the effects that become durable meanwhile
@@ -212,6 +215,91 @@ class Executors:
         )
         for executor in self.by_kind.values():
             executor.end()
+        self._outcomes.end(self._ending())
+        self.notify()
+
+    async def outcomes(self, seqs: Iterable[int], seconds_max: float) -> list[EffectOutcome] | None:
+        """Wait for the effects of a batch, and return their outcomes.
+
+        Args:
+            seqs: Seqs of the intents of the batch, ascending.
+            seconds_max: Maximum wait, real seconds; an unsettled effect is returned as such.
+
+        Returns:
+            None if an outcome may be in the log alone: it is no longer kept.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        places: list[Place] = []
+        for seq in seqs:
+            if seq <= self._outcomes.forgotten_seq:
+                return None
+            while self._kind((seq, len(places))) is not None:
+                places.append((seq, len(places)))
+        return await self._awaited(places, seconds_max)
+
+    async def outcome(self, place: Place) -> EffectOutcome:
+        """Wait until an effect is settled or in doubt, and return its outcome.
+
+        Raises:
+            LookupError: No such effect is open or was settled lately.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        if self._kind(place) is None:
+            raise LookupError(f"no effect {place} is open; its outcome is in the log")
+        return (await self._awaited([place], None))[0]
+
+    async def _awaited(
+        self, places: Sequence[Place], seconds_max: float | None
+    ) -> list[EffectOutcome]:
+        outcomes = [self._outcome_now(place) for place in places]
+        # All at once: while one is awaited, another may be settled and no longer be kept.
+        waiters = {
+            number: self._outcomes.expect(places[number])
+            for number, now in enumerate(outcomes)
+            if now.succeeded is None and not now.is_in_doubt
+        }
+        try:
+            async with asyncio.timeout(seconds_max):
+                for number, waiter in waiters.items():
+                    if self._ending is not None:
+                        raise self._ending()
+                    outcomes[number] = await waiter
+        except TimeoutError:
+            for number, waiter in waiters.items():
+                if waiter.done() and not waiter.cancelled():
+                    outcomes[number] = waiter.result()
+        finally:
+            for number, waiter in waiters.items():
+                self._outcomes.dismiss(places[number], waiter)
+        return outcomes
+
+    def _kind(self, place: Place) -> str | None:
+        """Return the kind of an effect that is open, or was settled lately; else None."""
+        pending = self._kernel.ledger.outbox.get(place)
+        return self._outcomes.kind(place) if pending is None else pending.kind
+
+    def _outcome_now(self, place: Place) -> EffectOutcome:
+        """Return the durable outcome of an effect; as unsettled if it has none."""
+        known = self._outcomes.durable(place)
+        if known is not None:
+            return known
+        ledger = self._kernel.ledger
+        unsettled = EffectOutcome(place[0], self._kind(place) or "", None, None)
+        if self._outcomes.is_decided(place) or place not in ledger.outbox or self._moves(place):
+            return unsettled
+        mark = ledger.marks[place]
+        if mark.what == "dead":
+            return unsettled._replace(succeeded=mark.succeeded, output=thaw(mark.output))
+        return unsettled._replace(is_in_doubt=True)
+
+    def _on_left(self, key: EffectKey) -> None:
+        """Wake the tasks that wait for an effect that is settled, or is left to an operator."""
+        place = (key.seq, key.effect_index)
+        now = self._outcome_now(place)
+        if now.is_in_doubt:
+            self._outcomes.resolve(place, now)
         self.notify()
 
     def _moves(self, place: tuple[int, int]) -> bool:
@@ -239,19 +327,38 @@ class Executors:
 
     # commands
 
-    async def _settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        now = self._clock.now_ns() / SECOND_NS
-        return await self._actor.command(
-            lambda kernel: [self._settle_one(kernel, one, now) for one in settlements]
-        )
+    async def resolve(self, settlement: Settlement) -> bool:
+        """Settle an effect by hand; return False if it is settled already, or unknown.
 
-    def _settle_one(self, kernel: Kernel, settlement: Settlement, now: float) -> bool:
-        key = settlement.key
-        is_recorded = kernel.settle(settlement, now)
-        if is_recorded and kernel.ledger.mark_of(key.seq, key.effect_index) == "dead":
-            kind = kernel.ledger.outbox[key.seq, key.effect_index].kind
-            self._counters.count_effect(kind, "dead_letters")
-        return is_recorded
+        Raises:
+            ValidationError: The effect is a dead letter, and `on_settle` raised again.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        return (await self._settle([settlement], again=True))[0]
+
+    async def _settle(
+        self, settlements: Sequence[Settlement], *, again: bool = False
+    ) -> list[bool]:
+        now = self._clock.now_ns() / SECOND_NS
+        settled = await self._actor.command(
+            lambda kernel: [self._settle_one(kernel, one, now, again) for one in settlements]
+        )
+        self._outcomes.release((one.key.seq, one.key.effect_index) for one in settlements)
+        return settled
+
+    def _settle_one(self, kernel: Kernel, settlement: Settlement, now: float, again: bool) -> bool:
+        place = (settlement.key.seq, settlement.key.effect_index)
+        pending = kernel.ledger.outbox.get(place)
+        if not kernel.settle(settlement, now, again=again):
+            return False
+        record = kernel.latest_settled
+        assert pending is not None, "only an open effect is settled"
+        assert record is not None, "a settlement has a record"
+        outcome = EffectOutcome(place[0], pending.kind, record.succeeded, thaw(record.output))
+        self._outcomes.note(place, outcome)
+        if not again and kernel.ledger.mark_of(*place) == "dead":
+            self._counters.count_effect(pending.kind, "dead_letters")
+        return True
 
     async def _mark(self, key: EffectKey, mark: EffectMark, why: str) -> bool:
         now = self._clock.now_ns() / SECOND_NS

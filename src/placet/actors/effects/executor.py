@@ -138,7 +138,7 @@ class Executor:
         counters: Counts attempts and effects by outcome.
         seed: Seed of the random part of pauses.
         on_fault: Called with each exception of the handler.
-        on_left: Called when an effect is left to an operator.
+        on_left: Called with the key of an effect that is settled, or is left to an operator.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Executor:
         counters: Counters,
         seed: int,
         on_fault: ExecutorFault,
-        on_left: Callable[[], None],
+        on_left: Callable[[EffectKey], None],
     ) -> None:
         self.kind = kind
         self.retry_policy = retry_policy
@@ -382,7 +382,7 @@ class Executor:
 
     def _release(self, effect: Effect) -> None:
         self._taken.pop(effect.key, None)
-        self._on_left()
+        self._on_left(effect.key)
 
     def _on_error(self, error: BaseException) -> None:
         self._on_fault(f"executor {self.kind}", error)
@@ -407,10 +407,10 @@ class Executor:
                 self._wake.set()
                 return
             del self._outcomes[: len(together)]
+            self._ended.set()
             for settlement in together:
                 self._taken.pop(settlement.key, None)
-            self._ended.set()
-            self._on_left()  # a dead letter waits for an operator
+                self._on_left(settlement.key)  # a dead letter waits for an operator
 
 
 async def attempt(

@@ -37,13 +37,18 @@ can be in doubt.
 
 
 class Outbox:
-    """The writer of the records about executors and effects. One per kernel."""
+    """The writer of the records about executors and effects. One per kernel.
 
-    __slots__ = ("_context", "_control")
+    Attributes:
+        latest: Record of the latest settlement since the kernel was made.
+    """
+
+    __slots__ = ("_context", "_control", "latest")
 
     def __init__(self, context: GateContext, control: Control) -> None:
         self._context = context
         self._control = control
+        self.latest: Settled | None = None
 
     def change_executor(self, kind: str, depth_max: int | None) -> None:
         """Register the executor of an effect kind with the bound of its outbox; None removes it.
@@ -134,7 +139,7 @@ class Outbox:
                 raise ValidationError(f"{fault.where} raised {why}") from fault.error
             self._control.report_fault(fault.where, fault.error)
             record, data = settled(NO_CHANGES, why), None
-        self._control.write(record, data)
+        self.latest = self._control.write(record, data)
         return True
 
 

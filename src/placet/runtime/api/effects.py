@@ -25,7 +25,7 @@ from placet.schemas.effect import (
     EffectStatus,
     Settlement,
 )
-from placet.schemas.limits import EFFECT_ATTEMPTS_MAX, SECOND_NS
+from placet.schemas.limits import EFFECT_ATTEMPTS_MAX
 from placet.schemas.verdict import Verdict
 
 
@@ -175,5 +175,4 @@ async def resolve_effect(
         ClosedError, StoreError: The world is closed, or has failed.
     """
     settlement = Settlement(key, succeeded, plain_output(output, world.limits))
-    now = world.clock.now_ns() / SECOND_NS
-    return await world.actor.command(lambda kernel: kernel.settle(settlement, now, again=True))
+    return await world.executors.resolve(settlement)

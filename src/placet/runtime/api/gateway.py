@@ -1,38 +1,22 @@
 """The gateway of the agent layer: its queries to an open world, besides submitting."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import anyio
 
+from placet.actors.effects.outcomes import EffectOutcome
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Kind, Risk
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import WorldState
 from placet.runtime.world import WorldRuntime
 from placet.schemas.codec import Json, thaw
+from placet.schemas.effect import EffectKey
 from placet.schemas.verdict import Verdict
 
 RISKS: Final[tuple[Risk, ...]] = ("read", "low", "medium", "high")
 """From the least to the greatest."""
-
-
-class EffectOutcome(NamedTuple):
-    """The outcome of one effect of a batch.
-
-    Attributes:
-        seq: Seq of the intent that emitted the effect.
-        kind: Kind of the effect.
-        succeeded: Whether the effect succeeded; None while it is not settled.
-        output: The handler's return value, or the reason of the failure.
-        is_in_doubt: The outcome is unknown, also to the executor's hook.
-    """
-
-    seq: int
-    kind: str
-    succeeded: bool | None
-    output: Json
-    is_in_doubt: bool = False
 
 
 class AgentGateway:
@@ -144,7 +128,24 @@ class AgentGateway:
         """
         if not verdict.admitted or verdict.seq is None or verdict.dry_run:
             return []
-        first = min((result.seq for result in verdict.results if result.seq is not None), default=0)
+        seqs = sorted(result.seq for result in verdict.results if result.seq is not None)
+        outcomes = await self._open.executors.outcomes(seqs, seconds_max)
+        return await self._logged(verdict, seqs, seconds_max) if outcomes is None else outcomes
+
+    async def outcome(self, key: EffectKey) -> EffectOutcome:
+        """Wait until an open effect is settled or in doubt, and return its outcome.
+
+        Raises:
+            LookupError: No such effect is open, and its outcome is in the log alone.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        return await self._open.executors.outcome((key.seq, key.effect_index))
+
+    async def _logged(
+        self, verdict: Verdict, seqs: Sequence[int], seconds_max: float
+    ) -> list[EffectOutcome]:
+        """Wait for the effects of a batch that is so old that the log has to be read. O(log)."""
+        first = min(seqs, default=0)
         outcomes: dict[tuple[int, int], EffectOutcome] = {}
         with anyio.move_on_after(seconds_max):
             async for event in self._open.publisher.events(since=max(0, first - 1)):

@@ -5,6 +5,7 @@ separate process. `DbosWorkflow(workflow)` runs a workflow of several steps, whi
 after a crash. In a fork a handler is passed as `SimulatedHandler` or `LiveHandler`.
 """
 
+from placet.actors.effects.outcomes import EffectOutcome
 from placet.runtime.executors.dbos import DbosWorkflow
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
 from placet.runtime.executors.process import InProcess
@@ -27,6 +28,7 @@ __all__ = [
     "DoNotRetry",
     "Effect",
     "EffectKey",
+    "EffectOutcome",
     "EffectStatus",
     "InProcess",
     "LiveHandler",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from placet.kernel.kernel import Kernel
@@ -125,14 +126,39 @@ class CallRecords:
         try:
             async with asyncio.timeout(self._wait_s):
                 while record is not None and record["state"] == "running":
-                    position = self._world.records
                     effect = await self.effect(key)
                     if effect is not None and effect.state in {"in_doubt", "dead"}:
                         return Outcome("doubt", message=f"{IN_DOUBT} ({effect.why})", key=key)
+                    if effect is not None:
+                        await self._settled(effect)
                     record = await self.record(key)
-                    if record is not None and record["state"] == "running":
-                        await next_record(self._world, position)
         except TimeoutError:
             return Outcome("running", message=NOT_ENDED, key=key)
         assert record is not None, "a call that has just ended has a record"
         return of_record(key, record)
+
+    async def wait(self, keys: Sequence[str], position: int) -> None:
+        """Wait until the calls that run have ended or are in doubt.
+
+        If none of them runs, wait until the log has a record at a position: a call that is in doubt
+        may be settled by a person.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        running = [
+            effect
+            for effect in await self._world.effects()
+            if self._domain.tool_of(effect.kind) is not None
+            and effect.payload["key"] in keys
+            and effect.state in {"open", "started"}
+        ]
+        for effect in running:
+            await self._settled(effect)
+        if not running:
+            await next_record(self._world, position)
+
+    async def _settled(self, effect: EffectStatus) -> None:
+        """Wait until an effect is settled or in doubt."""
+        with suppress(LookupError):  # it was settled since it was listed
+            await self._world.gateway.outcome(effect.key)

@@ -10,7 +10,7 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from placet.kernel.plugin.approved import digest_of
-from placet.runtime.api.gateway import EffectOutcome
+from placet.runtime.executors import EffectOutcome
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent, new_intent
 from placet.schemas.verdict import Verdict

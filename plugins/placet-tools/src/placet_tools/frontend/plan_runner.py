@@ -12,7 +12,6 @@ from typing import TypeVar
 from uuid import uuid4
 
 from placet.actors.effects.executor import is_canceled
-from placet.runtime.inbox import next_record
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError
@@ -143,7 +142,7 @@ class PlanRunner:
                 return
             if fields["state"] == "undoing":
                 break
-            await next_record(self._world, position)
+            await self._records.wait(fields["keys"], position)
         for key in reversed(fields["keys"]):
             record = await self._records.record(key)
             if record is None or record["state"] != "done":
