@@ -177,9 +177,9 @@ class Executor:
         self._numbers = count()
         self._outcomes: list[Settlement] = []
         self._running = 0  # tasks in `_work`; never more than `concurrency`, the credits
-        self._wake = anyio.Event()
-        self._outcome_added = anyio.Event()
-        self._ended = anyio.Event()
+        self._wake = asyncio.Event()
+        self._outcome_added = asyncio.Event()
+        self._ended = asyncio.Event()
         self._is_closed = False
         self._is_lost = False
 
@@ -242,7 +242,7 @@ class Executor:
         self._is_closed = True
         self._wake.set()
         while self._started or self._running or self._outcomes:
-            self._ended = anyio.Event()
+            self._ended.clear()
             await self._ended.wait()
 
     async def run(self) -> None:
@@ -256,8 +256,11 @@ class Executor:
                 ):
                     self._running += 1
                     group.start_soon(self._work)
-                self._wake = anyio.Event()
-                with anyio.move_on_after(self._pause_s()):
+                self._wake.clear()
+                if self._pauses:
+                    with anyio.move_on_after(self._pause_s()):
+                        await self._wake.wait()
+                else:
                     await self._wake.wait()
             self._outcome_added.set()
 
@@ -269,9 +272,7 @@ class Executor:
         while self._pauses and self._pauses[0][0] <= now_ns:
             self._waiting.append(heappop(self._pauses)[2])
 
-    def _pause_s(self) -> float | None:
-        if not self._pauses:
-            return None
+    def _pause_s(self) -> float:
         return max(0.0, (self._pauses[0][0] - self._clock.monotonic_ns()) / SECOND_NS)
 
     # attempts
@@ -393,7 +394,7 @@ class Executor:
         """Settle effects as they end; all outcomes present at once form one command."""
         while self._started or self._running or self._outcomes or not self._is_closed:
             if not self._outcomes:
-                self._outcome_added = anyio.Event()
+                self._outcome_added.clear()
                 await self._outcome_added.wait()
                 continue
             together = self._outcomes[:_SETTLED_TOGETHER_MAX]

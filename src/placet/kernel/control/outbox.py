@@ -126,7 +126,7 @@ class Outbox:
             self._control.hook_of(
                 domain, "on_settle", draft, effect, Settlement(key, sound.succeeded, thaw(output))
             )
-            for domain in self._context.registry.domains
+            for domain in self._context.registry.with_on_settle
         ]
         try:
             record, data = self._control.act("on_settle", hooks, settled, author=author)

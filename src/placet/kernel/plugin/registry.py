@@ -74,6 +74,7 @@ class Registry:
             the invariants depend on any entity.
         with_on_batch: The domains that have `on_batch`.
         has_whole_checks: A domain has invariants or `on_batch`.
+        with_on_settle: The domains that have `on_settle`.
         with_on_tick: The domains that have `on_tick`.
         with_shared_intents: The domains that have `shares_intents`.
         read_only_kinds: Names of the kinds that are declared `read_only` or have the risk `read`.
@@ -111,6 +112,7 @@ class Registry:
         self.watched = {domain.name: _watched(domain) for domain in self.with_invariants}
         self.with_on_batch = tuple(d for d in self.domains if overrides(d, "on_batch"))
         self.has_whole_checks = bool(self.with_invariants or self.with_on_batch)
+        self.with_on_settle = tuple(d for d in self.domains if overrides(d, "on_settle"))
         self.with_on_tick = tuple(d for d in self.domains if overrides(d, "on_tick"))
         self.with_shared_intents = tuple(d for d in self.domains if overrides(d, "shares_intents"))
         self.read_only_kinds = frozenset(
