@@ -3,10 +3,13 @@
 from typing import Annotated
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import AfterValidator
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, Kind, refuse
+from placet.schemas.identity import Ref
 from tests.kernel.builders import intent
 
 NOTES = "book.notes"
@@ -85,6 +88,39 @@ def test_previous_values_are_in_order_without_creations_and_deletions(kernel):
     assert about(kernel)["replaced"] == ((NOTES, "a", "text", "1"),)
     propose(kernel, ("a", "5"), ("a", "6"))
     assert [old for *_, old in about(kernel)["replaced"]] == ["2", "5"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    before=st.sets(st.sampled_from("abc")),
+    steps=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["text", "gone"]))),
+)
+def test_created_and_deleted_entities_are_the_difference_of_the_states(before, steps):
+    """Law: the entities before, without the deleted and with the created, are those after."""
+
+    class Witness(Book):
+        seen: tuple[list[Ref], list[Ref]] = ([], [])
+
+        def on_batch(self, draft):
+            self.seen = draft.created_and_deleted()
+
+    domain = Witness()
+    kernel = Kernel(domain)
+    kernel.register_agent("alice")
+    propose(kernel, *[(to, "old") for to in sorted(before)])
+    there, possible = set(before), [("z", "text")]
+    for to, text in steps:
+        if text == "text" or to in there:  # none is deleted that is not there
+            possible.append((to, text))
+            (there.add if text == "text" else there.discard)(to)
+    assert propose(kernel, *possible).admitted
+    created, deleted = ({ref.entity for ref in refs} for refs in domain.seen)
+    after = set(kernel.state[NOTES])
+    assert (before - deleted) | created == after
+    # No more than that: one that is in both was deleted, and created again.
+    assert deleted <= before
+    assert created & before <= deleted
+    assert {to for to, _ in possible} >= created | deleted
 
 
 def test_a_new_field_has_no_previous_value():

@@ -436,7 +436,8 @@ class Domain(Protocol):
         """Write values of a batch as a whole, once all of its rules have passed.
 
         For example a version number or an undo list; `draft.previous_values()` lists the values
-        that the batch changed. Called once per batch, as its last intent, before the invariants.
+        that the batch changed, `draft.created_and_deleted()` its new and deleted entities. Called
+        once per batch, as its last intent, before the invariants.
         """
         return None  # noqa: RET501  # likewise
 

@@ -24,7 +24,7 @@ from placet.kernel.state.tree import READ_AND_WRITE, State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, freeze, is_flat, sort_last, without_numpy
 from placet.schemas.foreseen import Preview
-from placet.schemas.identity import SYSTEM
+from placet.schemas.identity import SYSTEM, Ref
 from placet.schemas.limits import SECOND_NS, UNLIMITED
 from placet.schemas.name_suggestions import nearest
 from placet.schemas.refusal import Notice
@@ -211,13 +211,27 @@ class Draft:
 
         Returns:
             `(collection, entity, field, value)` of each write, in order; the value is None where
-            there was none. Creations and deletions are not included.
+            there was none. Creations and deletions are not included: see `created_and_deleted`.
         """
         return [
             undo[:4] if undo[3] is not ABSENT else (*undo[:3], None)
             for undo in self._undo
             if undo[2] != WHOLE
         ]
+
+    def created_and_deleted(self) -> tuple[list[Ref], list[Ref]]:
+        """Return the entities that the batch has created and deleted so far, in order.
+
+        An entity that it created and deleted is in neither list, and one that it deleted and
+        created again is in both. O(writes).
+        """
+        first: dict[tuple[str, str], bool] = {}  # whether it was there before the batch
+        for collection, entity, field, before, *_ in self._undo:
+            if field == WHOLE:
+                first.setdefault((collection, entity), before is not ABSENT)
+        deleted = [Ref(*key) for key, was_there in first.items() if was_there]
+        created = [Ref(*key) for key in first if self.exists(*key)]
+        return created, deleted
 
     @property
     def writes_count(self) -> int:
