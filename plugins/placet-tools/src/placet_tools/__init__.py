@@ -1,12 +1,14 @@
 """A gate before tools that exist: the model proposes, the kernel validates, and then the tool runs.
 
-tool > records > domain > tools are pure; `frontend` opens the world and runs the functions.
+tool > records > policy > domain > tools are pure; `frontend` opens the world and runs the
+functions.
 """
 
 from placet.schemas.approval import Approval, ApprovalUnknown
 from placet_tools.frontend.calls import KeyInvalid
 from placet_tools.frontend.gate import Gate
 from placet_tools.outcome import Outcome, RequestDecision
+from placet_tools.policy import ToolPolicyError
 from placet_tools.tool import NotDone, ToolError
 from placet_tools.tools import Tools
 
@@ -19,6 +21,7 @@ __all__ = [
     "Outcome",
     "RequestDecision",
     "ToolError",
+    "ToolPolicyError",
     "Tools",
 ]
 

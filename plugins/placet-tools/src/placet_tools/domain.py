@@ -13,20 +13,24 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from placet.kernel.plugin.approved import digest_of, is_approved, key_of
-from placet.kernel.plugin.domain import RISKS, Domain, Kind, Rule, RuleRefusal, refuse
+from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
+from placet_tools.policy import APPROVE_FROM, parse_policy
+from placet_tools.policy.counting import CountPayload
+from placet_tools.policy.enforcement import NO_ANSWER, Enforcement
 from placet_tools.records import Records
 from placet_tools.tool import DeclaredTool, ToolError
 
 PLAN: Final = "plan"
 UNDO: Final = "undo"
 RELEASE: Final = "release"
-OWN_KINDS: Final = frozenset({PLAN, UNDO, RELEASE})
+COUNT: Final = "count_calls"
+OWN_KINDS: Final = frozenset({PLAN, UNDO, RELEASE, COUNT})
 """Kinds of the domain that are no tools."""
 
 APPROVAL_REQUIRED: Final = "approval_required"
@@ -34,9 +38,9 @@ KEY_KNOWN: Final = "key_known"
 ROLE: Final = "operator"
 """Role of the person who approves, where a rule names no other."""
 
-NEVER: Final = "never"
-_APPROVE_FROM: Final = (*RISKS, NEVER)
 _UNDO_SUFFIX: Final = "~undo"
+
+_OF_ONCE: Final = "A call of another agent has the same consequence."
 
 _Key = Annotated[str, Field(min_length=1, max_length=128)]
 
@@ -72,36 +76,58 @@ class ToolsDomain(Domain):
         name: Name of the domain.
         tools: Its tools by name.
         approve_from: Least risk that needs an approval; `never` for none.
+        policy: The policy over the calls, as plain values of a TOML file; None for none.
 
     Attributes:
         tools: The tools by name.
         records: The collections of its calls.
+        enforced: The policy in force.
         recorder: Id of the agent that begins plans and undoes their calls; these kinds are refused
             from any other agent.
 
     Raises:
         ToolError: `approve_from` is no risk.
+        ToolPolicyError: The policy does not fit the tools.
     """
 
     executors = "placet_tools.frontend.executors:executors_of"
 
-    def __init__(self, name: str, tools: Mapping[str, DeclaredTool], *, approve_from: str) -> None:
-        if approve_from not in _APPROVE_FROM:
-            known = ", ".join(_APPROVE_FROM)
+    def __init__(
+        self,
+        name: str,
+        tools: Mapping[str, DeclaredTool],
+        *,
+        approve_from: str,
+        policy: Mapping[str, Json] | None = None,
+    ) -> None:
+        if approve_from not in APPROVE_FROM:
+            known = ", ".join(APPROVE_FROM)
             raise ToolError(f"approve_from must be one of {known}, got {approve_from!r}")
         self.name = name
         self.tools = dict(tools)
         self.records = Records.of(name)
         self.recorder = f"{name}.recorder"  # of this prefix, so no other domain initializes it
         self.collections = self.records
+        parsed = None if policy is None else parse_policy(policy, self.tools)
+        self.enforced = Enforcement(parsed, self.records)
         self.approve_from = approve_from
+        self._asks_from = (parsed and parsed.approve_from) or approve_from
         self.kinds = (
             *[self._tool_kind(tool) for tool in self.tools.values()],
             self._own_kind(PLAN, PlanPayload, self._plan, "Several calls are decided as one."),
             self._own_kind(UNDO, UndoPayload, self._undo, "A call of a failed plan is undone."),
             self._own_kind(RELEASE, ReleasePlanPayload, self._release, "No more calls are undone."),
+            self._own_kind(
+                COUNT, CountPayload, self.enforced.count, "Earlier calls count for a new rule."
+            ),
         )
         self.version = self._version()
+
+    @property
+    def quotas(self) -> dict[str, Mapping[str, float]]:
+        """Quota of each kind that has one."""
+        quotas = self.enforced.quotas(self.tools)
+        return {self.kind_of(name): quota for name, quota in quotas.items()}
 
     def kind_of(self, tool: str) -> str:
         """Return the kind of a tool, which is its kind of effect too."""
@@ -112,10 +138,21 @@ class ToolsDomain(Domain):
         name, _, tool = kind.partition(".")
         return self.tools.get(tool) if name == self.name else None
 
+    def settings(self) -> Mapping[str, Json]:
+        """Return the keywords of `Tools.domain` that make the domain again."""
+        return {"approve_from": self.approve_from, "policy": self.enforced.data}
+
+    def on_open(self, draft: Draft) -> None:
+        """Begin the marks of the policy."""
+        self.enforced.open(draft)
+
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
         """Record the outcome of a call."""
-        if self.tool_of(effect.kind) is not None:
+        tool = self.tool_of(effect.kind)
+        if tool is not None:
             key, done = effect.payload["key"], settlement.succeeded
+            if done:
+                self.enforced.note_done(draft, tool.name, effect, settlement.output)
             self.records.end(draft, key, succeeded=done, output=settlement.output)
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
@@ -146,6 +183,7 @@ class ToolsDomain(Domain):
             if refusal is not None and not self._permits(draft, intent, refusal, undoes):
                 return refusal
             self.records.begin(draft, key, call)
+            self.enforced.note_started(draft, tool.name, intent)
             draft.emit(kind, {"key": key, "args": intent["payload"]}, started=is_once)
             return None
 
@@ -157,7 +195,7 @@ class ToolsDomain(Domain):
             # The record of a call changes the state, so none is of the risk `read`.
             risk="low" if tool.risk == "read" else tool.risk,
             summary=tool.summary,
-            discloses="A call of another agent has the same consequence." if tool.once else "",
+            discloses=self.enforced.discloses(tool.name) or (_OF_ONCE if tool.once else ""),
         )
 
     def _record_of(
@@ -192,18 +230,20 @@ class ToolsDomain(Domain):
             return refuse(KEY_KNOWN, f"call {key!r} is {state}; it does not run again")
         if (refusal := self._same(draft, tool, call)) is not None:
             return refusal
+        answer = NO_ANSWER if call["undoes"] else self.enforced.judge(draft, tool.name, intent)
+        if answer.refusal is not None:
+            return answer.refusal
         needed = None
         for rule in tool.rules:
             refusal = rule(draft, intent)
             if refusal is not None and refusal.code != APPROVAL_REQUIRED:
                 return refusal
             needed = needed or refusal
-        if needed is None and self._needs_approval(tool):
-            needed = refuse(
-                APPROVAL_REQUIRED,
-                f"{tool.name} has the risk {tool.risk!r}, so a person must approve the call",
-            )
-        return needed
+        by_risk = answer.is_held is None
+        if needed is None and (self._needs_approval(tool) if by_risk else answer.is_held):
+            why = f"{tool.name} has the risk {tool.risk!r}" if by_risk else "the policy asks for it"
+            needed = refuse(APPROVAL_REQUIRED, f"{why}, so a person must approve the call")
+        return needed and self.enforced.with_role(tool.name, needed)
 
     def _permits(self, draft: Draft, intent: Intent, refusal: RuleRefusal, undoes: str) -> bool:
         """Return whether the call has the approval that it needs, or undoes an admitted call."""
@@ -230,7 +270,7 @@ class ToolsDomain(Domain):
         return None
 
     def _needs_approval(self, tool: DeclaredTool) -> bool:
-        return _APPROVE_FROM.index(tool.risk) >= _APPROVE_FROM.index(self.approve_from)
+        return APPROVE_FROM.index(tool.risk) >= APPROVE_FROM.index(self._asks_from)
 
     # plans
 
@@ -297,7 +337,7 @@ class ToolsDomain(Domain):
         return None
 
     def _version(self) -> str:
-        """Return a version that changes with the declaration of a tool, and with `approve_from`."""
+        """Return a version that changes with the declaration of a tool."""
         declared = [
             [
                 tool.name,
@@ -309,7 +349,7 @@ class ToolsDomain(Domain):
             ]
             for tool in self.tools.values()
         ]
-        return blake2b(canonical([declared, self.approve_from]), digest_size=4).hexdigest()
+        return blake2b(canonical(declared), digest_size=4).hexdigest()
 
 
 def _short(text: str) -> str:

@@ -31,6 +31,9 @@ class Records(NamedTuple):
         plans: Key of the first call of a plan that is not done as a whole -> its calls.
         ended: Places of the ended calls that are kept.
         counts: The number of ended calls.
+        markings: Id of a marking of the policy -> its state, and the number of its marks.
+        marks: The marks of earlier calls.
+        mark_places: Places of the marks that are kept.
     """
 
     calls: str
@@ -38,6 +41,9 @@ class Records(NamedTuple):
     plans: str
     ended: str
     counts: str
+    markings: str
+    marks: str
+    mark_places: str
 
     @classmethod
     def of(cls, domain: str) -> "Records":

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from placet.kernel.plugin.domain import Risk, Rule
+from placet.schemas.codec import Json
 from placet.schemas.effect import Delivery
 from placet.schemas.name_suggestions import did_you_mean
 from placet_tools.domain import OWN_KINDS, ToolsDomain
@@ -118,14 +119,30 @@ class Tools:
 
         return add
 
-    def domain(self, *, approve_from: str = "high") -> ToolsDomain:
-        """Return the domain of the tools, such as for `placet verify LOG --domain module:shop`.
+    def domain(
+        self, *, approve_from: str = "high", policy: Mapping[str, Json] | None = None
+    ) -> ToolsDomain:
+        """Return the domain of the tools.
 
         Args:
             approve_from: Least risk of a tool that needs an approval: `read`, `low`, `medium`,
                 `high` or `never`.
+            policy: A policy over the calls, as the plain values of its TOML file.
+
+        Raises:
+            ToolError: `approve_from` is no risk.
+            ToolPolicyError: The policy does not fit the tools.
         """
-        return ToolsDomain(self.name, self.by_name, approve_from=approve_from)
+        return ToolsDomain(self.name, self.by_name, approve_from=approve_from, policy=policy)
+
+    def __call__(
+        self, *, approve_from: str = "high", policy: Mapping[str, Json] | None = None
+    ) -> ToolsDomain:
+        """Return the domain of the tools, with the settings that a log has.
+
+        So `placet verify LOG --domain module:tools` decides each part of a log by its own policy.
+        """
+        return self.domain(approve_from=approve_from, policy=policy)
 
     def _declared(self, name: str) -> DeclaredTool:
         if name not in self.by_name:

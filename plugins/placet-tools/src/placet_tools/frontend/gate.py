@@ -28,8 +28,10 @@ from placet_tools.domain import APPROVAL_REQUIRED, KEY_KNOWN, ROLE
 from placet_tools.frontend.approval_flow import ApprovalFlow
 from placet_tools.frontend.call_records import CallRecords
 from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused
+from placet_tools.frontend.earlier_calls import count_earlier_calls
 from placet_tools.frontend.extras import extra
 from placet_tools.frontend.plan_runner import PlanRunner
+from placet_tools.frontend.policy_file import PolicySource, domain_of
 from placet_tools.frontend.recorder import Recorder
 from placet_tools.outcome import Outcome, RequestDecision
 from placet_tools.tool import DeclaredTool
@@ -56,8 +58,9 @@ class Gate:
     Args:
         tools: The tools.
         store: URL of the log; `memory://` is lost with the process.
-        approve_from: Least risk of a tool that needs an approval: `read`, `low`, `medium`, `high`
-            or `never`.
+        policy: Path of a policy's TOML file, or its values; None for none.
+        approve_from: Least risk of a tool that needs an approval, where the policy names none:
+            `read`, `low`, `medium`, `high` or `never`.
         hold_s: Simulated seconds for which a call waits for a person.
         wait_s: Real seconds for which `call`, `plan` and `outcome` wait for tools to end.
         domains: Domains beside the tools, whose intents plans may have.
@@ -65,6 +68,7 @@ class Gate:
 
     Raises:
         ToolError: `approve_from` is no risk.
+        ToolPolicyError: The policy cannot be read, or does not fit the tools.
         ValueError: The configuration is invalid.
 
     Attributes:
@@ -77,22 +81,18 @@ class Gate:
         tools: Tools,
         *,
         store: str = "memory://",
+        policy: PolicySource | None = None,
         approve_from: str = "high",
         hold_s: float = 3_600.0,
         wait_s: float = 300.0,
         domains: Sequence[Domain] = (),
         config: OrchestratorConfig | None = None,
     ) -> None:
-        self._domain = tools.domain(approve_from=approve_from)
-        quotas = {
-            self._domain.kind_of(tool.name): tool.quota
-            for tool in self._domain.tools.values()
-            if tool.quota is not None
-        }
+        self._domain = domain_of(tools, approve_from, policy)
         config = OrchestratorConfig() if config is None else config
         self.world = Orchestrator(
             [self._domain, *domains, Approvals()],
-            replace(config, store=store, quotas={**quotas, **config.quotas}),
+            replace(config, store=store, quotas={**self._domain.quotas, **config.quotas}),
         )
         self._kinds = frozenset(kind.name for domain in domains for kind in domain.kinds)
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -112,6 +112,7 @@ class Gate:
     async def __aenter__(self) -> Self:
         self.loop = asyncio.get_running_loop()
         await self.world.__aenter__()
+        await count_earlier_calls(self.world, self._domain, self._recorder)
         await self._runner.resume()
         await self._approvals.resume()
         return self

@@ -1,0 +1,82 @@
+"""The calls of tools in a log, and the marks that they leave."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from placet.schemas.log.expand import expanded
+from placet.schemas.log.record import Admitted, Record, Settled
+from placet_tools.domain import ToolsDomain, undo_key
+from placet_tools.policy.marks import MarkedCall, MarkStore, note_done, note_started, note_undone
+from placet_tools.policy.rules import Marking
+
+_UNDO_SUFFIX: Final = undo_key("")
+
+
+@dataclass(frozen=True, slots=True)
+class _StartedCall:
+    """A call that has started.
+
+    Attributes:
+        tool: Name of its tool.
+        call: The call.
+    """
+
+    tool: str
+    call: MarkedCall
+
+
+class CallHistory:
+    """Follows the calls of tools in a log, and writes the marks that they leave.
+
+    Args:
+        domain: The domain of the tools.
+        markings: Tool -> the markings to write.
+        marks: The marks to write.
+    """
+
+    def __init__(
+        self,
+        domain: ToolsDomain,
+        markings: Mapping[str, tuple[Marking, ...]],
+        marks: MarkStore,
+    ) -> None:
+        self._domain = domain
+        self._markings = markings
+        self._marks = marks
+        self._running: dict[tuple[int, int], _StartedCall] = {}
+        self._done: dict[str, _StartedCall] = {}  # calls that a tool can undo
+
+    def note(self, record: Record) -> None:
+        """Follow one record of the log.
+
+        Raises:
+            InconsistentBlock: No gate has written the record.
+        """
+        if isinstance(record, Settled):
+            self._note_settled(record)
+            return
+        for one in expanded(record):
+            if isinstance(one, Admitted):
+                self._note_admitted(one)
+
+    def _note_admitted(self, record: Admitted) -> None:
+        for index, (seq, kind, payload, agent) in enumerate(record.effects):
+            tool = self._domain.tool_of(kind)
+            if tool is None:
+                continue
+            call = MarkedCall(payload["key"], payload["args"], agent)
+            note_started(self._markings.get(tool.name, ()), self._marks, call, record.now_ns)
+            self._running[seq, index] = _StartedCall(tool.name, call)
+
+    def _note_settled(self, record: Settled) -> None:
+        started = self._running.pop((record.effect_seq, record.effect_index), None)
+        if started is None or not record.succeeded:
+            return
+        tool, call = started.tool, started.call
+        note_done(self._markings.get(tool, ()), self._marks, call, record.output)
+        undone = self._done.pop(call.key.removesuffix(_UNDO_SUFFIX), None)
+        if undone is not None and self._domain.tools[undone.tool].undo == tool:
+            note_undone(self._markings.get(undone.tool, ()), self._marks, undone.call)
+        if self._domain.tools[tool].undo and self._markings.get(tool):
+            self._done[call.key] = started

@@ -1,0 +1,144 @@
+"""Decides a call by the rules of a policy; `codes.POLICY_STEPS` is the order of the steps."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from placet.kernel.plugin.domain import RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.schemas.codec import Json
+from placet.schemas.limits import SECOND_NS
+from placet_tools.policy import codes
+from placet_tools.policy.expressions import Expression, compile_expressions
+from placet_tools.policy.marks import MarkedCall, MarkStore, mark_name
+from placet_tools.policy.rules import OrderRule, ToolPolicy, ToolRules
+
+_EVALUATION_ERRORS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What an expression raises for values that do not fit it."""
+
+_NO_RESULT: Final[Mapping[str, Json]] = {}
+
+
+class PolicyAnswer(NamedTuple):
+    """The answer of a policy to a call.
+
+    Attributes:
+        refusal: The refusal; None if the policy does not refuse the call.
+        is_held: A person must approve the call; None leaves that to the risk of the tool.
+    """
+
+    refusal: RuleRefusal | None
+    is_held: bool | None = None
+
+
+def judge(
+    policy: ToolPolicy, tool: str, call: MarkedCall, marks: MarkStore, draft: Draft
+) -> PolicyAnswer:
+    """Decide a call.
+
+    Args:
+        policy: The policy.
+        tool: Name of the tool.
+        call: The call.
+        marks: The marks of earlier calls.
+        draft: The draft of the batch, whose time is read where a rule has `within`.
+    """
+    rules = policy.tools.get(tool)
+    if rules is None:
+        if policy.unlisted != "refuse":
+            return PolicyAnswer(None, True if policy.unlisted == "hold" else None)
+        message = f"the policy lists no tool {tool!r}; add [tools.{tool}] to it"
+        return PolicyAnswer(refuse(codes.UNLISTED, message))
+    try:
+        found = rules.first(call.arguments, call.agent, _NO_RESULT)
+    except _EVALUATION_ERRORS as error:
+        return PolicyAnswer(_failed(rules, call, error))
+    if 0 <= found < len(rules.says):
+        return PolicyAnswer(refuse(codes.REFUSED, rules.says[found]))
+    refusal = _judge_order(rules, call, marks, draft) if rules.orders else None
+    return PolicyAnswer(refusal, found >= 0 if rules.has_approval else None)
+
+
+def _judge_order(
+    rules: ToolRules, call: MarkedCall, marks: MarkStore, draft: Draft
+) -> RuleRefusal | None:
+    """Decide a call by the rules about earlier calls."""
+    for order in rules.orders:
+        if not marks.is_counted(order.marking):
+            message = (
+                f"the earlier calls of {order.marking.tool} are not counted for a new rule of the "
+                "policy; open the world by `Gate`, which counts them"
+            )
+            return refuse(codes.UNCOUNTED, message)
+    for order in rules.orders:
+        mark = marks.get(mark_name(order.marking, call))
+        refusal = _judge_one(rules.tool, order, call, mark, draft)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _judge_one(
+    tool: str, order: OrderRule, call: MarkedCall, mark: Mapping[str, Json] | None, draft: Draft
+) -> RuleRefusal | None:
+    other, same = order.marking.tool, _same(order)
+    if order.kind == "never_after":
+        if mark is None:
+            return None
+        return refuse(codes.FORBIDDEN, f"{other}{same} was called, and {tool} never follows it")
+    if order.kind == "at_most":
+        return None if mark is None else _judge_count(tool, order, mark, draft)
+    if mark is None:
+        message = f"{tool} needs an earlier call of {other}{same} that is done; call {other} first"
+        return refuse(codes.MISSING, message)
+    if order.holds is None:
+        return None
+    try:
+        if order.holds(call.arguments, call.agent, mark["values"]) == 0:
+            return None
+    except _EVALUATION_ERRORS as error:
+        message = f"the policy cannot compare the result of {other}: {_shown(error)}"
+        return refuse(codes.FAILED, message)
+    message = f"the latest result of {other}{same} does not fulfil {order.condition!r}"
+    return refuse(codes.UNMET, message)
+
+
+def _judge_count(
+    tool: str, order: OrderRule, mark: Mapping[str, Json], draft: Draft
+) -> RuleRefusal | None:
+    """Refuse a call if its mark has the number of calls that is permitted, within the time."""
+    count = mark["count"]
+    if count < order.count:
+        return None
+    limit = f"{tool}{_same(order)} may be called {order.count} times"
+    if not order.within_ns:
+        return refuse(codes.REACHED, f"{limit}, and was")
+    # The call that has the next place of the ring is the oldest of the latest `order.count`.
+    left_ns = mark[str(count % order.count)] + order.within_ns - draft.now_ns
+    if left_ns <= 0:
+        return None
+    seconds = left_ns / SECOND_NS
+    message = f"{limit} in {order.within_ns / SECOND_NS:g} s; retry in {seconds:.2f} s"
+    return refuse(codes.REACHED, message, retry_after=seconds)
+
+
+def _same(order: OrderRule) -> str:
+    fields = " and ".join(order.marking.by)
+    return f" with the same {fields}" if fields else ""
+
+
+def _failed(rules: ToolRules, call: MarkedCall, error: Exception) -> RuleRefusal:
+    """Return the refusal of a call for which an expression raised, with its place."""
+    place = next((one.place for one in rules.expressions if _raises(one, call)), "the policy")
+    return refuse(codes.FAILED, f"{place} cannot be evaluated: {_shown(error)}")
+
+
+def _raises(expression: Expression, call: MarkedCall) -> bool:
+    try:
+        compile_expressions([expression])(call.arguments, call.agent, _NO_RESULT)
+    except _EVALUATION_ERRORS:
+        return True
+    return False
+
+
+def _shown(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
