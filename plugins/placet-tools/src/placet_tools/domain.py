@@ -82,6 +82,7 @@ class ToolsDomain(Domain):
         tools: The tools by name.
         records: The collections of its calls.
         enforced: The policy in force.
+        approve_from: Least risk that needs an approval, where the policy names none.
         recorder: Id of the agent that begins plans and undoes their calls; these kinds are refused
             from any other agent.
 
@@ -111,7 +112,6 @@ class ToolsDomain(Domain):
         parsed = None if policy is None else parse_policy(policy, self.tools)
         self.enforced = Enforcement(parsed, self.records)
         self.approve_from = approve_from
-        self._asks_from = (parsed and parsed.approve_from) or approve_from
         self.kinds = (
             *[self._tool_kind(tool) for tool in self.tools.values()],
             self._own_kind(PLAN, PlanPayload, self._plan, "Several calls are decided as one."),
@@ -270,7 +270,9 @@ class ToolsDomain(Domain):
         return None
 
     def _needs_approval(self, tool: DeclaredTool) -> bool:
-        return APPROVE_FROM.index(tool.risk) >= APPROVE_FROM.index(self._asks_from)
+        policy = self.enforced.policy
+        least = (policy and policy.approve_from) or self.approve_from
+        return APPROVE_FROM.index(tool.risk) >= APPROVE_FROM.index(least)
 
     # plans
 

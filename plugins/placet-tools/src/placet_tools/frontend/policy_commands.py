@@ -1,0 +1,143 @@
+"""`placet policy check` and `placet backtest`."""
+
+from typing import Annotated, Final
+
+import typer
+
+from placet.cli.command_table import APPLICATION, CommandGroup
+from placet.cli.domains import AgainBy
+from placet.cli.progress import read_log
+from placet.cli.terminal import (
+    ColoredLine,
+    CommandError,
+    Line,
+    Output,
+    StoreArgument,
+    TextTable,
+    json_line,
+    pluralize,
+    show_help_alone,
+    with_json,
+)
+from placet.plugins.domains import import_from_here
+from placet_tools.frontend.backtest import BacktestReport
+from placet_tools.frontend.backtest import backtest as run_backtest
+from placet_tools.frontend.policy_examples import ExampleResult, run_examples
+from placet_tools.policy import ToolPolicyError
+from placet_tools.tools import Tools
+
+_LISTED_MAX: Final = 50
+"""Changed calls that are printed; `--json` has more."""
+
+ToolsOption = Annotated[
+    str, typer.Option("--tools", metavar="M:T", help="The tools, as module:attribute.")
+]
+
+policy: Final = typer.Typer(name="policy", cls=CommandGroup, **APPLICATION)
+
+
+@policy.callback(invoke_without_command=True)
+def policy_without_command(context: typer.Context) -> None:
+    """Check the policy of a gate before tools."""
+    show_help_alone(context)
+
+
+@policy.command()
+@with_json
+def check(
+    file: Annotated[str, typer.Argument(metavar="POLICY", help="Path of the policy, TOML.")],
+    tools: ToolsOption,
+) -> Output:
+    """Parse a policy, and decide its examples on a scratch store, where no tool runs.
+
+    Exit code 1 if the policy does not fit the tools, or an example has another answer.
+    """
+    try:
+        results = run_examples(tools_at(tools), file)
+    except ToolPolicyError as error:
+        raise CommandError(str(error)) from None
+    wrong = [one for one in results if not one.is_ok]
+    counted = pluralize(len(results), "example")
+    lines: list[Line] = [ColoredLine(f"{file} fits the tools; {counted}", "green")]
+    if wrong:
+        lines = [ColoredLine(f"{file} fits the tools; {len(wrong)} of {counted} differ", "red")]
+        rows = [_row(one) for one in wrong]
+        lines.append(TextTable(rows, ["example", "call", "expected", "got", "why"]))
+    report = {"ok": not wrong, "examples": [one.as_dict() for one in results]}
+    return Output(report, lines, not wrong)
+
+
+def _row(result: ExampleResult) -> list[str]:
+    example, answer = result.example, result.answer
+    got = ", ".join([answer.status, *answer.codes])
+    call = f"{example.call.tool} {json_line(dict(example.call.arguments))}"
+    return [example.place, call, example.gives, got, answer.message]
+
+
+@with_json
+def backtest(
+    log: StoreArgument,
+    policy_file: Annotated[
+        str, typer.Option("--policy", metavar="POLICY", help="Path of the new policy, TOML.")
+    ],
+    tools: ToolsOption,
+    domain: AgainBy = None,
+) -> Output:
+    """Judge each recorded call of a log by a policy, and print what would change.
+
+    Each call is judged at its recorded state: after the calls before it as they were decided then.
+    Exit code 1 if a call would have another answer.
+    """
+    try:
+        found = run_backtest(
+            read_log(log, "backtest"), tools_at(tools), policy_file, domains=domain or ()
+        )
+    except ToolPolicyError as error:
+        raise CommandError(str(error)) from None
+    return Output(found.as_dict(), _lines(found), not found.changes)
+
+
+def _lines(found: BacktestReport) -> list[Line]:
+    same = found.calls - found.changes.total()
+    lines: list[Line] = [f"{pluralize(found.calls, 'call')}, {same} with the same answer"]
+    counts = [[f"{was} → {now}", str(n)] for (was, now), n in sorted(found.changes.items())]
+    if counts:
+        lines.append(TextTable(counts, ["change", "calls"]))
+        rows = [
+            [
+                str(one.record),
+                one.agent,
+                f"{one.tool} {json_line(one.arguments)}",
+                f"{one.was.status} → {one.now.status}",
+                one.now.message or one.was.message,
+            ]
+            for one in found.changed[:_LISTED_MAX]
+        ]
+        lines += ["", TextTable(rows, ["record", "agent", "call", "change", "why"])]
+    left = found.changes.total() - _LISTED_MAX
+    lines += [f"  … and {pluralize(left, 'more call')}; --json lists them"] * (left > 0)
+    return [*lines, *[f"note: {note}" for note in found.notes]]
+
+
+def tools_at(spec: str) -> Tools:
+    """Return the tools that a module has.
+
+    Args:
+        spec: `module:attribute`, also of a module in the current folder.
+
+    Raises:
+        CommandError: There is no such module, or it has no such tools.
+    """
+    module_name, colon, attribute = spec.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
+        raise CommandError(f"--tools names module:attribute, such as shop:tools, got {spec!r}")
+    try:
+        module = import_from_here(module_name)
+    except ImportError as error:
+        raise CommandError(f"cannot import the module of the tools {spec!r}: {error}") from None
+    tools = getattr(module, attribute, None)
+    if isinstance(tools, Tools):
+        return tools
+    known = [name for name, one in vars(module).items() if isinstance(one, Tools)]
+    hint = f"; it has {', '.join(known)}" if known else ""
+    raise CommandError(f"module {module_name!r} has no Tools {attribute!r}, got {tools!r}{hint}")
