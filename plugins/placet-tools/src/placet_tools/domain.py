@@ -30,8 +30,6 @@ PLAN: Final = "plan"
 UNDO: Final = "undo"
 RELEASE: Final = "release"
 COUNT: Final = "count_calls"
-OWN_KINDS: Final = frozenset({PLAN, UNDO, RELEASE, COUNT})
-"""Kinds of the domain that are no tools."""
 
 APPROVAL_REQUIRED: Final = "approval_required"
 KEY_KNOWN: Final = "key_known"
@@ -106,6 +104,7 @@ class ToolsDomain(Domain):
             raise ToolError(f"approve_from must be one of {known}, got {approve_from!r}")
         self.name = name
         self.tools = dict(tools)
+        self._by_kind = {self.kind_of(tool): one for tool, one in self.tools.items()}
         self.records = Records.of(name)
         self.recorder = f"{name}.recorder"  # of this prefix, so no other domain initializes it
         self.collections = self.records
@@ -131,12 +130,16 @@ class ToolsDomain(Domain):
 
     def kind_of(self, tool: str) -> str:
         """Return the kind of a tool, which is its kind of effect too."""
-        return f"{self.name}.{tool}"
+        declared = self.tools.get(tool)
+        return f"{self.name}.{(declared and declared.kind) or tool}"
+
+    def prefixed(self, name: str) -> str:
+        """Return the name of a kind or a code of the domain itself, which belongs to no tool."""
+        return f"{self.name}.{name}"
 
     def tool_of(self, kind: str) -> DeclaredTool | None:
         """Return the tool of a kind; None if it is no tool of this domain."""
-        name, _, tool = kind.partition(".")
-        return self.tools.get(tool) if name == self.name else None
+        return self._by_kind.get(kind)
 
     def settings(self) -> Mapping[str, Json]:
         """Return the keywords of `Tools.domain` that make the domain again."""
@@ -285,7 +288,7 @@ class ToolsDomain(Domain):
                 return refuse("recorder_only", f"{who} alone records plans; call a tool")
             return rule(draft, intent)
 
-        return Kind(self.kind_of(name), payload, guarded, summary=summary)
+        return Kind(self.prefixed(name), payload, guarded, summary=summary)
 
     def _plan(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
         keys: Json = intent["payload"]["keys"]
@@ -348,6 +351,7 @@ class ToolsDomain(Domain):
                 tool.delivery,
                 tool.once,
                 tool.undo,
+                tool.definition,
             ]
             for tool in self.tools.values()
         ]

@@ -26,6 +26,9 @@ KEY_PARAMETER: Final = "idempotency_key"
 OUTPUT_PARAMETER: Final = "output"
 """Parameter of a function that undoes a tool: the output of the call that is undone."""
 
+OWN_PARTS: Final = frozenset({"count_calls", "pin", "plan", "release", "undo"})
+"""Last parts of the kinds of a domain of tools that are no tools."""
+
 _OF_GATE: Final = frozenset({"agent", "key", "self", "tool"})
 _SEVERAL: Final = 2
 _NO_FIELDS: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
@@ -56,6 +59,9 @@ class DeclaredTool:
         undo: Name of the tool that undoes a call; empty if none does.
         seconds_max: Time limit of one execution, seconds; None for the world's.
         has_key: The function has `KEY_PARAMETER`.
+        kind: Last part of the name of its kind; empty for the name of the tool.
+        takes_mapping: The function takes the arguments as one mapping, and the key of the call.
+        definition: Text of its declaration elsewhere, which is pinned (`PinnedTools`); or empty.
         rules: Rules of the author, in order.
     """
 
@@ -71,6 +77,9 @@ class DeclaredTool:
     undo: str = ""
     seconds_max: float | None = None
     has_key: bool = False
+    kind: str = ""
+    takes_mapping: bool = False
+    definition: str = ""
     rules: list[Rule] = field(default_factory=list)
 
     def plain(self, arguments: Mapping[str, Json]) -> dict[str, Json]:
@@ -137,10 +146,9 @@ def make_tool(
     name = getattr(function, "__name__", "")
     if not is_kind_name(name) or "." in name:
         raise ToolError(f"a tool needs a function with a plain name, got {function!r}")
-    if risk not in RISKS:
-        raise ToolError(f"tool {name}: risk must be one of {', '.join(RISKS)}, got {risk!r}")
+    require_risk(name, risk)
     fields, has_key = _fields(name, function)
-    _require_known_fields(name, once, fields)
+    require_known_fields(name, once, fields)
     summary = (inspect.getdoc(function) or name).split("\n")[0]
     return DeclaredTool(
         name=name,
@@ -150,7 +158,7 @@ def make_tool(
         ),
         summary=summary,
         risk=risk,
-        delivery=_delivery(name, delivery, risk, has_key=has_key),
+        delivery=delivery_of(name, delivery, risk, has_key=has_key),
         once=once,
         not_done=not_done,
         quota=quota,
@@ -189,8 +197,22 @@ def _fields(name: str, function: Function) -> tuple[dict[str, Any], bool]:
     return fields, has_key
 
 
-def _require_known_fields(name: str, once: str, fields: Mapping[str, object]) -> None:
-    """Check that a template names parameters alone."""
+def require_risk(name: str, risk: Risk) -> None:
+    """Check the risk of a tool.
+
+    Raises:
+        ToolError: There is no such risk.
+    """
+    if risk not in RISKS:
+        raise ToolError(f"tool {name}: risk must be one of {', '.join(RISKS)}, got {risk!r}")
+
+
+def require_known_fields(name: str, once: str, fields: Mapping[str, object]) -> None:
+    """Check that a template names parameters alone.
+
+    Raises:
+        ToolError: It is no template, or names something else.
+    """
     try:
         used = [part for _, part, _, _ in Formatter().parse(once) if part is not None]
     except ValueError as error:
@@ -203,8 +225,12 @@ def _require_known_fields(name: str, once: str, fields: Mapping[str, object]) ->
             )
 
 
-def _delivery(name: str, delivery: Delivery | None, risk: Risk, *, has_key: bool) -> Delivery:
-    """Return the delivery that is declared, or the safest that the signature permits."""
+def delivery_of(name: str, delivery: Delivery | None, risk: Risk, *, has_key: bool) -> Delivery:
+    """Return the delivery that is declared, or the safest that the signature permits.
+
+    Raises:
+        ToolError: There is no such delivery, or the function does not take the key that it needs.
+    """
     if delivery is None:
         return "keyed" if has_key else "pure" if risk == "read" else "at_most_once"
     if delivery not in DELIVERIES:

@@ -7,10 +7,11 @@ from placet.kernel.plugin.domain import Risk, Rule
 from placet.schemas.codec import Json
 from placet.schemas.effect import Delivery
 from placet.schemas.name_suggestions import did_you_mean
-from placet_tools.domain import OWN_KINDS, ToolsDomain
+from placet_tools.domain import ToolsDomain
 from placet_tools.tool import (
     KEY_PARAMETER,
     OUTPUT_PARAMETER,
+    OWN_PARTS,
     DeclaredTool,
     Function,
     ToolError,
@@ -93,14 +94,65 @@ class Tools:
                 not_done=not_done,
                 seconds_max=seconds_max,
             )
-            if tool.name in self.by_name or tool.name in OWN_KINDS:
-                raise ToolError(f"the name {tool.name!r} is taken; rename the function")
             if tool.undo:
                 self._require_undo(tool)
-            self.by_name[tool.name] = tool
+            self._add(tool)
             return function
 
         return declare
+
+    def add_schema(
+        self,
+        name: str,
+        schema: Mapping[str, Json],
+        function: Function,
+        *,
+        summary: str = "",
+        risk: Risk = "high",
+        once: str = "",
+        delivery: Delivery | None = None,
+        quota: Mapping[str, float] | None = None,
+        seconds_max: float | None = None,
+        definition: str = "",
+    ) -> None:
+        """Declare a tool by the JSON schema of its arguments, such as a tool of another program.
+
+        Args:
+            name: Name of the tool, of any characters.
+            schema: JSON schema of an object. Defaults in it are not filled in.
+            function: Called with the arguments as a dict, and the key of the call; plain or async.
+            summary: One line about the tool.
+            risk: Greatest harm that a call can do.
+            once: Template of the consequence that happens once; it names required properties.
+            delivery: Result of a second execution outside. None: `at_most_once`.
+            quota: `{"rate": calls per second, "burst": count}` of each agent.
+            seconds_max: Time limit of one execution, in seconds.
+            definition: Text of the whole declaration, which `PinnedTools` pins; empty for none.
+
+        Raises:
+            ToolError: The schema or an option does not fit, or the name is taken.
+            ImportError: The extra `gateway` is not installed.
+        """
+        from placet_tools.schema_tool import make_schema_tool  # noqa: PLC0415  # the extra
+
+        tool = make_schema_tool(
+            name,
+            schema,
+            function,
+            summary=summary or name,
+            risk=risk,
+            once=once,
+            delivery=delivery,
+            quota=quota,
+            seconds_max=seconds_max,
+            definition=definition,
+        )
+        self._add(tool)
+
+    def _add(self, tool: DeclaredTool) -> None:
+        if tool.name in self.by_name or (tool.kind or tool.name) in OWN_PARTS:
+            raise ToolError(f"the name {tool.name!r} is taken; rename the function")
+        self.by_name[tool.name] = tool
 
     def rule(self, tool: str) -> Callable[[_R], _R]:
         """Decorate a rule of a tool: of `(draft, intent)`, it returns a refusal or None.

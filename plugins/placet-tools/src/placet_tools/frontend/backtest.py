@@ -41,10 +41,11 @@ from placet.schemas.log.record import (
     encode_record,
 )
 from placet.stores.snapshots.recovery import read_on
-from placet_tools.domain import OWN_KINDS, UNDO
+from placet_tools.domain import UNDO
 from placet_tools.frontend.call_answers import CallAnswer, answers_of, plain_refusals
 from placet_tools.frontend.judged_tools import JudgedTools
 from placet_tools.frontend.policy_file import PolicySource
+from placet_tools.tool import OWN_PARTS
 from placet_tools.tools import Tools
 
 CHANGED_MAX: Final = 10_000
@@ -205,7 +206,7 @@ class _Backtest(Replayer):
         kinds = [intent["kind"] for intent in batch.intents]
         tools = [_tool_of(kind, domain.name) for kind in kinds]
         positions = [place for place, tool in enumerate(tools) if tool]
-        if not positions or {DECIDE, domain.kind_of(UNDO)} & set(kinds):
+        if not positions or {DECIDE, domain.prefixed(UNDO)} & set(kinds):
             return
         if record.due_of is not None:
             self.report.notes.append(f"record {self.journal.count} is of a scheduled batch")
@@ -299,4 +300,4 @@ class _Backtest(Replayer):
 def _tool_of(kind: str, domain: str) -> str:
     """Return the tool of a kind, which may be gone today; empty if it is none of the domain."""
     name, _, tool = kind.partition(".")
-    return tool if name == domain and tool not in OWN_KINDS else ""
+    return tool if name == domain and tool not in OWN_PARTS else ""

@@ -37,15 +37,18 @@ def _executor(tool: DeclaredTool) -> EffectHandler:
 def _handler(tool: DeclaredTool) -> Json:
     """Return the function that runs one effect of a tool: async, or plain for a thread."""
 
+    def begin(effect: Effect) -> object:
+        if tool.takes_mapping:
+            return tool.function(effect.payload["args"], effect.payload["key"])
+        return tool.function(**_keywords(tool, effect))
+
     async def run(effect: Effect) -> Json:
-        keywords = _keywords(tool, effect)
         with _exceptions_of(tool):
-            return _plain(await tool.function(**keywords))  # type: ignore[misc]  # it is async
+            return _plain(await begin(effect))  # type: ignore[misc]  # it is async
 
     def run_in_thread(effect: Effect) -> Json:
-        keywords = _keywords(tool, effect)
         with _exceptions_of(tool):
-            return _plain(tool.function(**keywords))
+            return _plain(begin(effect))
 
     return run if iscoroutinefunction(tool.function) else run_in_thread
 

@@ -403,10 +403,10 @@ class Gate:
         verdict = await self.world.submit(batch, dry_run=not runs, identity=handle)
         if verdict.admitted:
             return await self._runner.run(calls, verdict, ahead) if runs else []
-        if self._domain.kind_of(KEY_KNOWN) in verdict.codes:  # it was asked at the same moment
+        if self._domain.prefixed(KEY_KNOWN) in verdict.codes:  # it was asked at the same moment
             known = await self._records.known(calls, agent)
             return known or refused(calls, verdict, ahead)
-        required = self._domain.kind_of(APPROVAL_REQUIRED)
+        required = self._domain.prefixed(APPROVAL_REQUIRED)
         if all(code == required for code in verdict.codes):
             return await self._approvals.hold(handle, calls, verdict)
         return refused(calls, verdict, ahead)

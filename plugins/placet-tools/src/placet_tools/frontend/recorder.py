@@ -46,7 +46,7 @@ class Recorder:
     async def own(self, kind: str, **payload: Json) -> Intent:
         """Return an intent of one of the domain's own kinds."""
         recorder = await self.handle(self._domain.recorder)
-        return recorder.intent(self._domain.kind_of(kind), payload)
+        return recorder.intent(self._domain.prefixed(kind), payload)
 
     async def batch(self, agent: str, calls: Sequence[ToolCall]) -> tuple[list[Intent], int]:
         """Return the intents of a plan, and the number of the gate's own intents before them."""

@@ -1,0 +1,145 @@
+"""A tool with a JSON schema in place of a signature, such as a tool of an MCP server.
+
+The names of its parameters need not be identifiers of Python, so its function takes the arguments
+as one mapping, with the key of the call. References of a schema to other documents are not
+followed: arguments that need one are refused.
+"""
+
+import re
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, ClassVar, Final
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, best_match
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+from pydantic import ConfigDict, GetJsonSchemaHandler, JsonValue, RootModel, model_validator
+from pydantic_core import CoreSchema
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from placet.kernel.plugin.domain import Risk
+from placet.schemas.codec import Json
+from placet.schemas.effect import Delivery
+from placet.schemas.identity import is_kind_name
+from placet_tools.tool import (
+    OWN_PARTS,
+    DeclaredTool,
+    Function,
+    ToolError,
+    delivery_of,
+    require_known_fields,
+    require_risk,
+)
+
+_NOT_OF_KINDS: Final = re.compile(r"[^A-Za-z0-9]+")
+_HAS_HASH: Final = re.compile(r".*_[0-9a-f]{8}")
+_STEM_CHARS_MAX: Final = 20
+
+
+class _Arguments(RootModel[dict[str, JsonValue]]):
+    """Arguments that a JSON schema describes."""
+
+    model_config = ConfigDict(frozen=True)
+    server_schema: ClassVar[dict[str, Any]]
+    validator: ClassVar[Validator]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check(cls, value: object) -> object:
+        try:
+            error = best_match(cls.validator.iter_errors(value))
+        except Unresolvable as unresolvable:
+            raise ValueError(f"the schema of the tool refers to {unresolvable.ref!r}") from None
+        except RecursionError as fault:
+            raise ValueError(f"the schema of the tool cannot be applied: {fault}") from None
+        if error is not None:
+            raise ValueError(f"{error.json_path.removeprefix('$.')}: {error.message:.500}")
+        return value
+
+    @classmethod
+    def model_json_schema(cls, *_: object, **__: object) -> dict[str, Any]:
+        """Return the schema as it was declared."""
+        return cls.server_schema
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        # pydantic resolves each reference in a schema as one of its own.
+        is_whole = "$ref" not in repr(cls.server_schema)
+        return dict(cls.server_schema) if is_whole else {"type": "object"}
+
+
+def make_schema_tool(
+    name: str,
+    schema: Mapping[str, Json],
+    function: Function,
+    *,
+    summary: str,
+    risk: Risk,
+    once: str,
+    delivery: Delivery | None,
+    quota: Mapping[str, float] | None,
+    seconds_max: float | None,
+    definition: str,
+) -> DeclaredTool:
+    """Make a tool of a JSON schema.
+
+    Raises:
+        ToolError: The schema is not valid, or an option does not fit.
+    """
+    require_risk(name, risk)
+    payload = _payload(name, schema)
+    required = schema.get("required", ())
+    require_known_fields(name, once, dict.fromkeys(required))
+    return DeclaredTool(
+        name=name,
+        kind=_kind_part(name),
+        function=function,
+        payload=payload,
+        summary=summary,
+        risk=risk,
+        delivery=delivery_of(name, delivery or "at_most_once", risk, has_key=True),
+        once=once,
+        quota=quota,
+        seconds_max=seconds_max,
+        takes_mapping=True,
+        definition=definition,
+    )
+
+
+def _payload(name: str, schema: Mapping[str, Json]) -> type[_Arguments]:
+    if schema.get("type") != "object":
+        raise ToolError(
+            f"tool {name}: the schema of arguments has the type 'object', got "
+            f"{schema.get('type')!r}"
+        )
+    make = validator_for(schema, default=Draft202012Validator)
+    try:
+        make.check_schema(schema)
+    except SchemaError as error:
+        raise ToolError(f"tool {name}: the schema is not valid: {error.message:.500}") from None
+    own = {
+        "__module__": __name__,
+        "__doc__": f"Arguments of {name}.",
+        "server_schema": dict(schema),
+        # Without a registry the library would load other documents from the network.
+        "validator": make(schema, registry=Registry()),
+    }
+    return type("Arguments", (_Arguments,), own)
+
+
+def _kind_part(name: str) -> str:
+    """Return the last part of the kind of a tool: its name, or one made of it that a kind may have.
+
+    Two names never have one kind: a name that is changed ends with a hash, as no other one may.
+    """
+    is_plain = is_kind_name(name) and "." not in name and len(name) <= _STEM_CHARS_MAX
+    if is_plain and name not in OWN_PARTS and _HAS_HASH.fullmatch(name) is None:
+        return name
+    stem = _NOT_OF_KINDS.sub("_", name).strip("_")
+    stem = stem if stem[:1].isalpha() else f"tool_{stem}"
+    digest = blake2b(name.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    return f"{stem[:_STEM_CHARS_MAX].strip('_')}_{digest}"
