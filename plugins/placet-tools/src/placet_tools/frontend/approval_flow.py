@@ -46,7 +46,7 @@ class ApprovalFlow:
 
     async def resume(self) -> None:
         """Watch for the approval of a plan that an earlier process asked for."""
-        plan = self._domain.kind_of(PLAN)
+        plan = self._domain.prefixed(PLAN)
         for request in await self._inbox.open():
             if any(one["kind"] == plan for one in request.intents):
                 self._runner.watch()

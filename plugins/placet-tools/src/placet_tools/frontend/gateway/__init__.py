@@ -1,0 +1,1 @@
+"""A gateway before an MCP server: its tools run when the gate admits a call."""
