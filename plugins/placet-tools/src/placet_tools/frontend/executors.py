@@ -66,7 +66,7 @@ def _exceptions_of(tool: DeclaredTool) -> Iterator[None]:
     """Raise the exceptions of a tool as instructions for its executor."""
     try:
         yield
-    except DoNotRetry:
+    except (DoNotRetry, OutcomeUnknown):
         raise
     except tool.not_done as error:
         raise NotDone(describe_error(error)) from error

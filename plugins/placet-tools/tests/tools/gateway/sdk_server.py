@@ -96,7 +96,7 @@ def greet(name: str) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["http"]:
-        server.run("streamable-http")
+    if sys.argv[1:2] == ["http"]:
+        server.run("streamable-http", port=int(sys.argv[2]))
     else:
         server.run("stdio")

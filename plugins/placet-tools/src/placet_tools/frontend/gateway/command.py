@@ -1,20 +1,35 @@
 """`placet gateway`: a gate before the tools of an MCP server (extra `gateway`)."""
 
 import asyncio
+from collections.abc import Mapping
+from contextlib import nullcontext
+from getpass import getuser
 from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
 from placet.cli.signals import StopSignals
-from placet.cli.terminal import CommandError, notify
+from placet.cli.terminal import CommandError, Output, notify, with_json
+from placet.schemas.codec import Json, to_json
+from placet_tools.domain import ROLE
+from placet_tools.frontend.gateway.links import (
+    ServerLink,
+    ServerUnreachable,
+    StdioLink,
+    is_url,
+    server_link,
+)
 from placet_tools.frontend.gateway.tool_gate import GatewayOptions, ToolGate
 
 
 def gateway(  # the command line has no positions
     server: Annotated[
         str,
-        typer.Argument(metavar="COMMAND", help="Command that starts the MCP server."),
+        typer.Argument(
+            metavar="COMMAND|URL",
+            help="Command that starts the MCP server, or its URL (streamable HTTP).",
+        ),
     ],
     store: Annotated[
         str,
@@ -53,6 +68,9 @@ def gateway(  # the command line has no positions
     if find_spec("jsonschema") is None:
         install = "pip install './plugins/placet-tools[gateway]'"
         raise CommandError(f"`placet gateway` needs jsonschema, which is not installed: {install}")
+    if is_url(server) and find_spec("mcp") is None:
+        install = "pip install './plugins/placet-tools[gateway-http]'"
+        raise CommandError(f"the server of a URL needs mcp, which is not installed: {install}")
     if agent == person:
         raise typer.BadParameter("the agent does not decide its calls; give --person another name")
     options = GatewayOptions(
@@ -61,27 +79,107 @@ def gateway(  # the command line has no positions
     return asyncio.run(_over_stdio(server, options))
 
 
-async def _over_stdio(command: str, options: GatewayOptions) -> int:
+@with_json
+def gateway_inbox(
+    store: Annotated[str, typer.Argument(metavar="STORE", help="Log of a gateway that runs.")],
+    call: Annotated[
+        str,
+        typer.Argument(
+            metavar="[ID]",
+            help="A held request, or the key of a call in doubt. Default: list them all.",
+        ),
+    ] = "",
+    decision: Annotated[
+        str,
+        typer.Argument(
+            metavar="[approve|deny|done|failed]",
+            help="What to do with a request, or what became of a call in doubt.",
+        ),
+    ] = "",
+    by: Annotated[
+        str, typer.Option(metavar="NAME", help="Who decides. Default: the user of the system.")
+    ] = "",
+    role: Annotated[str, typer.Option(metavar="ROLE", help="Role of the person.")] = ROLE,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Reason, which the agent is told.")
+    ] = "",
+) -> Output:
+    """List the calls of a running gateway that need a person, or decide one.
+
+    Only the user of the system that runs the gateway can ask it. The name and the role are as this
+    person says; an agent that runs as the same user can decide too.
+    """
+    from placet_tools.frontend.gateway.control import (  # noqa: PLC0415  # not before the help
+        ControlError,
+        ask_gateway,
+        socket_of,
+    )
+
+    path = socket_of(store)
+    if path is None:
+        raise CommandError(f"{store} is no file, so its gateway has no control socket")
+    try:
+        if not decision:
+            inbox = ask_gateway(path, "inbox", {})
+            return Output(inbox, _lines_of(inbox))
+        if decision in {"done", "failed"}:
+            settled = {"key": call, "is_done": decision == "done", "output": reason or None}
+            answer = ask_gateway(path, "settle", settled)
+            return Output(answer, [answer["status"]])
+        person = {"by": by or getuser(), "role": role, "reason": reason}
+        answer = ask_gateway(path, "decide", {"id": call, "decision": decision, **person})
+    except ControlError as error:
+        raise CommandError(str(error)) from error
+    calls = ", ".join(one["status"] for one in answer["outcomes"])
+    message = answer["message"] or answer["reason"]
+    return Output(answer, [": ".join(filter(None, (answer["state"], calls, message)))])
+
+
+def _lines_of(inbox: Mapping[str, Json]) -> list[str]:
+    """Return the calls that need a person as lines for a terminal."""
+    lines = []
+    for request in inbox["requests"]:
+        lines.append(f"{request['id']} {request['agent']} asks {request['role'] or 'anybody'}")
+        lines += [f"  {one['kind']} {_json(one['payload'])}" for one in request["intents"]]
+        for collection, entity, name, op, old, new in request["changes"]:
+            change = f"{op} {_json(old)} -> {_json(new)}"
+            lines.append(f"  changes {collection} {entity} {name}: {change}")
+    for doubt in inbox["doubts"]:
+        lines.append(f"{doubt['key']} is in doubt: {doubt['why']}")
+        lines.append(f"  {doubt['tool']} {_json(doubt['arguments'])}")
+    return lines
+
+
+def _json(value: Json) -> str:
+    return to_json(value).decode()
+
+
+async def _over_stdio(target: str, options: GatewayOptions) -> int:
     """Serve until one of the ends closes, or a signal comes; return the exit code."""
-    from placet_tools.frontend.gateway.links import (  # noqa: PLC0415  # not before the help
-        ProcessLink,
-        ServerNotStarted,
-        StdioLink,
+    try:
+        async with server_link(target) as server:
+            return await _served(server, options)
+    except ServerUnreachable as error:
+        raise CommandError(str(error)) from error
+
+
+async def _served(server: ServerLink, options: GatewayOptions) -> int:
+    """Serve a client over stdio; return the exit code."""
+    from placet_tools.frontend.gateway.control import (  # noqa: PLC0415  # not before the help
+        control_socket,
+        socket_of,
     )
     from placet_tools.frontend.gateway.session import Session  # noqa: PLC0415  # as above
 
-    try:
-        server = await ProcessLink.start(command)
-    except ServerNotStarted as error:
-        raise CommandError(str(error)) from error
+    gate, path = ToolGate(options, _report), socket_of(options.store)
     client = StdioLink()
-    gate = ToolGate(options, _report)
     session = Session(gate, client, server, _report)
     loop = asyncio.get_running_loop()
     serving = asyncio.ensure_future(session.run())
     try:
-        with StopSignals(lambda: loop.call_soon_threadsafe(serving.cancel)) as stop:
-            has_died = await _ended(serving)
+        async with nullcontext() if path is None else control_socket(path, gate, _report):
+            with StopSignals(lambda: loop.call_soon_threadsafe(serving.cancel)) as stop:
+                has_died = await _ended(serving)
         if not has_died:
             return stop.exit_code
         first = "" if session.has_answered else " before it had answered"

@@ -9,6 +9,7 @@ import shlex
 import stat
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 import anyio
@@ -40,7 +41,14 @@ class Link(Protocol):
         """Close the connection."""
 
 
-class ServerNotStarted(OSError):  # noqa: N818  # the name states the fault
+class ServerLink(Link, Protocol):
+    """The link to a server; its text names the server."""
+
+    async def how_it_ended(self) -> str:
+        """Return how the server ended, which has closed its end."""
+
+
+class ServerUnreachable(OSError):  # noqa: N818  # the name states the fault
     """The error of a command that cannot be started."""
 
 
@@ -66,7 +74,7 @@ class ProcessLink:
         """Start the process of a command line, which is split as a shell does.
 
         Raises:
-            ServerNotStarted: There is no such program, or the text is no command line.
+            ServerUnreachable: There is no such program, or the text is no command line.
         """
         try:
             words = shlex.split(command)
@@ -74,7 +82,7 @@ class ProcessLink:
                 *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
             )
         except (OSError, ValueError, TypeError) as error:  # TypeError: it has no words
-            raise ServerNotStarted(f"the server {command!r} cannot be started: {error}") from error
+            raise ServerUnreachable(f"the server {command!r} cannot be started: {error}") from error
         return cls(process, command)
 
     def __str__(self) -> str:
@@ -168,6 +176,27 @@ class StdioLink:
         """Close both ends."""
         os.close(self._input)
         os.close(self._output)
+
+
+def is_url(target: str) -> bool:
+    """Return whether a server is named by its URL, and not by a command."""
+    return target.startswith(("http://", "https://"))
+
+
+@asynccontextmanager
+async def server_link(target: str) -> AsyncIterator[ServerLink]:
+    """Connect to a server, by its command or its URL.
+
+    Raises:
+        ServerUnreachable: It cannot be started.
+    """
+    if not is_url(target):
+        yield await ProcessLink.start(target)
+        return
+    from placet_tools.frontend.gateway.http_link import http_link  # noqa: PLC0415  # an extra
+
+    async with http_link(target) as link:
+        yield link
 
 
 async def lines_of(read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes | None]:

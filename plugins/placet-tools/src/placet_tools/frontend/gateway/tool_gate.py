@@ -6,6 +6,7 @@ log to open again, and keeps its tools.
 """
 
 import asyncio
+import shlex
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -147,7 +148,9 @@ class ToolGate:
     @property
     def where(self) -> str:
         """Where a person decides held calls."""
-        return "a person with access to the gateway"
+        if self.options.store.startswith("memory:"):
+            return "the client's user; a log in memory has no other way"
+        return f"a person, by `placet gateway-inbox {shlex.quote(self.options.store)}`"
 
     def connect(self, server: Server) -> None:
         """Add a connection, over which calls without a waiting client are made."""
@@ -296,6 +299,7 @@ class ToolGate:
 
     async def _run(self, tool: str, arguments: Mapping[str, Json], key: str) -> Json:
         """Run an admitted call on the server."""
+        declared = self.gate.tools[tool]
         live = self._live.get(key)
         server = live.server if live is not None else next(iter(self._servers.values()), None)
         if server is None:
@@ -306,6 +310,8 @@ class ToolGate:
         except ServerFault as fault:
             if fault.was_not_done:
                 raise NotDone(str(fault)) from fault
+            if declared.delivery == "at_most_once":
+                raise OutcomeUnknown(str(fault)) from fault
             raise
         finally:
             self._running -= 1
@@ -314,7 +320,7 @@ class ToolGate:
         else:
             self._keep(key, raw)
         result = decode(raw)
-        if self.gate.tools[tool].once and is_error(result):
+        if declared.once and is_error(result):
             # What it says does not tell whether it was done, and it must not be done again.
             raise OutcomeUnknown(f"the tool reports an error: {text_of_result(result):.2000}")
         return result

@@ -1,0 +1,164 @@
+"""The control socket of a gateway, by which a person at a terminal decides and settles calls.
+
+A log has one writer, which is the gateway. So the command `placet gateway-inbox` asks it, over
+a socket beside the log that only the same user of the system may open.
+"""
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from placet.runtime.inbox import Decision
+from placet.schemas.codec import Json
+from placet.stores.url import file_of, open_event_log
+from placet_tools.frontend.gateway import jsonrpc
+from placet_tools.frontend.gateway.jsonrpc import MessageInvalid
+from placet_tools.frontend.gateway.links import LINE_BYTES_MAX
+from placet_tools.frontend.gateway.tool_gate import GATE_ERRORS, Notify, ToolGate
+
+_SUFFIX: Final = ".gateway"
+_OWNER_ONLY: Final = 0o177
+_WORDS: Final = ("id", "decision", "by", "role", "digest", "reason")
+
+
+class ControlError(Exception):
+    """The error of a gateway that cannot be asked, or did not decide."""
+
+
+def socket_of(store: str) -> Path | None:
+    """Return the path of the control socket of a log; None for a log that is no file.
+
+    Raises:
+        StoreError: The text names no log.
+    """
+    file = file_of(open_event_log(store))
+    return None if file is None else file.with_name(file.name + _SUFFIX)
+
+
+@asynccontextmanager
+async def control_socket(path: Path, gate: ToolGate, notify: Notify) -> AsyncIterator[None]:
+    """Answer on a control socket; without one if it cannot be made, which is reported.
+
+    Args:
+        path: Path of the socket.
+        gate: The gate.
+        notify: Reports a line to the operator.
+    """
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, ValueError):  # it went away, or sent a line that has no end
+            writer.write(await _answer(gate, await reader.readline()) + b"\n")
+            await writer.drain()
+        writer.close()
+
+    try:
+        server = await asyncio.start_unix_server(answer, sock=_bound(path), limit=LINE_BYTES_MAX)
+    except OSError as error:
+        notify(f"held calls cannot be decided from a terminal: {path}: {error}")
+        yield
+        return
+    try:
+        yield
+    finally:
+        server.close()
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _bound(path: Path) -> socket.socket:
+    """Return a socket at a path; one that a killed gateway left is replaced.
+
+    Raises:
+        OSError: Another process answers there, or the path is too long or may not be written.
+    """
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    asking = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with asking, suppress(ConnectionRefusedError, FileNotFoundError):
+        asking.connect(str(path))
+        raise OSError("another gateway has it")
+    _remove(path)
+    mask = os.umask(_OWNER_ONLY)
+    try:
+        made.bind(str(path))
+    finally:
+        os.umask(mask)
+    return made
+
+
+async def _answer(gate: ToolGate, line: bytes) -> bytes:
+    try:
+        message = jsonrpc.read(line)
+        params = jsonrpc.object_of(message, "params")
+        match jsonrpc.value_of(message, "method"):
+            case "decide":
+                answer = await _decide(gate, params)
+            case "settle":
+                answer = await _settle(gate, params)
+            case _:
+                requests = [asdict(one) for one in await gate.gate.approvals()]
+                answer = {"requests": requests, "doubts": await gate.gate.doubts()}
+        return jsonrpc.response(0, answer)
+    except MessageInvalid as error:
+        return jsonrpc.failure(0, error.code, str(error))
+    except (*GATE_ERRORS, LookupError, ValueError) as error:
+        return jsonrpc.failure(0, jsonrpc.SERVER_ERROR, str(error))
+
+
+async def _decide(gate: ToolGate, params: Mapping[str, Json]) -> Json:
+    words = [params.get(name, "") for name in _WORDS]
+    if not all(isinstance(word, str) for word in words):
+        raise MessageInvalid(jsonrpc.INVALID_PARAMS, f"{', '.join(_WORDS)} must be texts")
+    request, decision, by, role, digest, reason = words
+    shown = await gate.gate.request(request)
+    if digest and digest != shown.digest:
+        raise ValueError("the request has changed since it was shown; look at it again")
+    answer = await gate.gate.decide(shown, _decision(decision), by=by, role=role, reason=reason)
+    return asdict(answer)
+
+
+async def _settle(gate: ToolGate, params: Mapping[str, Json]) -> Json:
+    key, is_done, output = params.get("key"), params.get("is_done"), params.get("output")
+    if not isinstance(key, str) or not isinstance(is_done, bool):
+        raise MessageInvalid(jsonrpc.INVALID_PARAMS, "key must be a text, is_done a boolean")
+    return asdict(await gate.gate.settle(key, done=is_done, output=output))
+
+
+def _decision(word: str) -> Decision:
+    if word == "approve":
+        return "approve"
+    if word == "deny":
+        return "deny"
+    raise ValueError(f"a person decides approve or deny, got {word!r}")
+
+
+def ask_gateway(path: Path, method: str, params: Mapping[str, Json]) -> Json:
+    """Ask a gateway that runs, and return its answer. Blocking.
+
+    Args:
+        path: Path of its control socket.
+        method: `inbox`, `decide` or `settle`.
+        params: Parameters.
+
+    Raises:
+        ControlError: No gateway runs there, or its answer is an error.
+    """
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+            asking.connect(str(path))
+            asking.sendall(jsonrpc.request(0, method, dict(params)) + b"\n")
+            with asking.makefile("rb") as answers:
+                answer = json.loads(answers.readline() or b"{}")
+    except OSError as error:
+        raise ControlError(f"no gateway answers at {path}: {error.strerror or error}") from error
+    if "result" not in answer:
+        raise ControlError(answer.get("error", {}).get("message", "the gateway ended"))
+    return answer["result"]

@@ -1,0 +1,99 @@
+"""Held calls of a gateway that runs are decided from a terminal."""
+
+import json
+import socket
+import stat
+from pathlib import Path
+
+from tests.tools.gateway.plain_client import PlainClient, told, tool
+
+from tests.cli.command_line import run_process
+
+
+def inbox(folder, *words):
+    return run_process("gateway-inbox", folder.store, *words, folder=folder.path)
+
+
+def socket_modes(path: Path) -> list[int]:
+    """Return the permissions of the sockets in a folder."""
+    modes = [one.stat().st_mode for one in path.iterdir()]
+    return [stat.S_IMODE(mode) for mode in modes if stat.S_ISSOCK(mode)]
+
+
+async def test_a_person_decides_a_held_call_from_a_terminal(folder):
+    async with PlainClient(folder, "--store", folder.store) as client:
+        await client.begin()
+        said = told(await client.call("work", a=1))
+        assert f"placet gateway-inbox {folder.store}" in said["decide"]
+        (listed,) = json.loads(inbox(folder, "--json").out)["requests"]
+        assert (listed["id"], listed["agent"]) == (said["approval"], "agent")
+        assert 'mcp.work {"a":1}' in inbox(folder).out
+        wrong = inbox(folder, said["approval"], "approve", "--role", "cook", "--by", "ann")
+        assert "needs the role 'operator'" in wrong.out
+        assert not folder.ran()
+        decided = inbox(folder, said["approval"], "approve", "--by", "ann")
+        assert decided.out.split() == ["approved:", "done"]
+        outcome = await client.call("placet_outcome", key=said["key"])
+        assert outcome["content"] == [{"type": "text", "text": "work ran"}]
+        assert "isError" not in outcome
+        assert sum(folder.ran().values()) == 1
+        assert socket_modes(folder.path) == [0o600]
+    assert socket_modes(folder.path) == []
+    gone = inbox(folder)
+    assert (gone.code, "no gateway answers" in gone.err) == (1, True)
+
+
+async def test_a_person_settles_a_call_in_doubt_from_a_terminal(folder):
+    folder.has_tools(tool("internal"))
+    options = ("--store", folder.store, "--approve-from", "never")
+    async with PlainClient(folder, *options) as client:
+        await client.begin()
+        key = told(await client.call("internal", a=1))["key"]
+        assert told(await client.call("internal", a=1))["codes"] == ["mcp.same_running"]
+        listed = inbox(folder).out
+        assert f"{key} is in doubt: OutcomeUnknown: the server answered: it broke" in listed
+        assert 'internal {"a":1}' in listed
+        assert inbox(folder, key, "failed", "--reason", "it is not there").out == "failed\n"
+        assert inbox(folder, key, "done").code == 1
+        said = told(await client.call("placet_outcome", key=key))
+        assert (said["status"], said["message"]) == ("failed", "it is not there")
+        assert told(await client.call("internal", a=1))["status"] == "doubt"
+
+
+async def test_the_user_of_the_client_and_a_terminal_decide_once(folder):
+    options = ("--store", folder.store)
+    async with PlainClient(folder, *options, capabilities={"elicitation": {}}) as client:
+        await client.begin()
+        number = client.request("tools/call", name="work", arguments={})
+        asked = await client.receive()
+        (listed,) = json.loads(inbox(folder, "--json").out)["requests"]
+        assert inbox(folder, listed["id"], "deny", "--reason", "no").out.startswith("denied")
+        result = (await client.answer(number))["result"]
+        assert (told(result)["status"], "no" in told(result)["message"]) == ("denied", True)
+        yes = {"action": "accept", "content": {"confirm": True}}
+        client.send({"jsonrpc": "2.0", "id": asked["id"], "result": yes})
+        assert (await client.ask("echo"))["result"]["method"] == "echo"
+    assert not folder.ran()
+
+
+async def test_a_socket_that_a_killed_gateway_left_is_replaced(folder):
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(f"{folder.path}/gate.db.gateway")
+    async with PlainClient(folder, "--store", folder.store) as client:
+        await client.begin()
+        await client.call("work")
+        assert "mcp.work" in inbox(folder).out
+        async with PlainClient(folder, "--store", folder.store) as other:
+            await other.begin()
+        assert "another gateway has it" in other.stderr
+        assert "mcp.work" in inbox(folder).out
+
+
+async def test_a_log_that_has_a_writer_runs_no_call_of_a_second_gateway(folder):
+    options = ("--approve-from", "never", "--store", folder.store)
+    async with PlainClient(folder, *options) as client, PlainClient(folder, *options) as other:
+        await client.begin()
+        await other.begin()
+        await client.call("work")
+        assert told(await other.call("work"))["codes"] == ["gate_failed"]
+    assert sum(folder.ran().values()) == 1
