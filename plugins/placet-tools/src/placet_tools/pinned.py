@@ -37,13 +37,20 @@ class PinnedTools(Tools):
     Declare them by `add_schema` with a `definition`. Args and Raises: as of `Tools`.
     """
 
-    def domain(self, *, approve_from: str = "high") -> "PinnedToolsDomain":
+    def domain(
+        self, *, approve_from: str = "high", policy: Mapping[str, Json] | None = None
+    ) -> "PinnedToolsDomain":
         """Return the domain of the tools.
 
         Args:
             approve_from: Least risk of a tool that needs an approval.
+            policy: A policy over the calls, as the plain values of its TOML file.
+
+        Raises:
+            ToolError: `approve_from` is no risk.
+            ToolPolicyError: The policy does not fit the tools.
         """
-        return PinnedToolsDomain(self.name, self.by_name, approve_from=approve_from)
+        return PinnedToolsDomain(self.name, self.by_name, approve_from=approve_from, policy=policy)
 
 
 class PinnedToolsDomain(ToolsDomain):
@@ -53,14 +60,22 @@ class PinnedToolsDomain(ToolsDomain):
         name: Name of the domain.
         tools: Its tools by name.
         approve_from: Least risk that needs an approval.
+        policy: The policy over the calls; None for none.
 
     Attributes:
         pins: Collection of the pinned declarations: last part of the kind of a tool -> `tool`,
             `digest`, `definition`.
     """
 
-    def __init__(self, name: str, tools: Mapping[str, DeclaredTool], *, approve_from: str) -> None:
-        super().__init__(name, tools, approve_from=approve_from)
+    def __init__(
+        self,
+        name: str,
+        tools: Mapping[str, DeclaredTool],
+        *,
+        approve_from: str,
+        policy: Mapping[str, Json] | None = None,
+    ) -> None:
+        super().__init__(name, tools, approve_from=approve_from, policy=policy)
         self.pins = f"{name}.{PINS}"
         self.collections = (*self.records, self.pins)
         pin = self._own_kind(PIN, PinPayload, self._pin, "Tools are declared for the first time.")

@@ -224,8 +224,8 @@ def _result_schema(tool: DeclaredTool) -> Json:
     try:
         declared = get_type_hints(tool.function, include_extras=True)["return"]
         return TypeAdapter(declared).json_schema(mode="serialization")
-    except (KeyError, NameError, PydanticUserError, PydanticSchemaGenerationError):
-        return {}
+    except (KeyError, NameError, TypeError, PydanticUserError, PydanticSchemaGenerationError):
+        return {}  # TypeError: the function is no function of Python's
 
 
 def _each(

@@ -20,10 +20,12 @@ from placet_tools.frontend.gateway.links import (
     is_url,
     server_link,
 )
+from placet_tools.frontend.gateway.policy import gateway_policy
 from placet_tools.frontend.gateway.tool_gate import GatewayOptions, ToolGate
+from placet_tools.policy import ToolPolicyError
 
 
-def gateway(  # the command line has no positions
+def gateway(  # noqa: PLR0917  # the command line has no positions
     server: Annotated[
         str,
         typer.Argument(
@@ -37,6 +39,14 @@ def gateway(  # the command line has no positions
             metavar="URL", help="Log of the calls: a path ending in .db, or a URL. Default: none."
         ),
     ] = "memory://",
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="Policy of the calls, in TOML. A tool that it does not list is held. Default: "
+            "none.",
+        ),
+    ] = "",
     name: Annotated[
         str, typer.Option(metavar="NAME", help="Name of the domain of the tools in the log.")
     ] = "mcp",
@@ -73,8 +83,17 @@ def gateway(  # the command line has no positions
         raise CommandError(f"the server of a URL needs mcp, which is not installed: {install}")
     if agent == person:
         raise typer.BadParameter("the agent does not decide its calls; give --person another name")
+    try:
+        rules = gateway_policy(policy)
+    except ToolPolicyError as error:
+        raise CommandError(str(error)) from error
     options = GatewayOptions(
-        name=name, agent=agent, person=person, store=store, approve_from=approve_from
+        name=name,
+        agent=agent,
+        person=person,
+        store=store,
+        policy=rules,
+        approve_from=approve_from,
     )
     return asyncio.run(_over_stdio(server, options))
 

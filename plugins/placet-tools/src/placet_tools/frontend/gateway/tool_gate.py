@@ -30,8 +30,10 @@ from placet_tools.frontend.gateway.declarations import (
     texts_of,
 )
 from placet_tools.frontend.gateway.pinned_gate import PinnedGate
+from placet_tools.frontend.gateway.policy import Declared, GatewayPolicy
 from placet_tools.outcome import Outcome
 from placet_tools.pinned import PinnedTools
+from placet_tools.policy import ToolPolicyError
 from placet_tools.tool import NotDone, ToolError
 
 SECONDS_MAX: Final = 600.0
@@ -52,18 +54,20 @@ class GatewayOptions:
         agent: Agent as which the clients call.
         person: Name of the client's user, who is asked about held calls; empty to ask nobody.
         store: URL of the log.
-        approve_from: Least risk of a tool that needs an approval.
+        policy: The policy over the calls.
+        approve_from: Least risk of a tool that needs an approval, where the policy names none.
     """
 
     name: str = "mcp"
     agent: str = "agent"
     person: str = "user"
     store: str = "memory://"
+    policy: GatewayPolicy = field(default_factory=GatewayPolicy)
     approve_from: str = "high"
 
 
-GATE_ERRORS: Final = (PlacetError, OSError)
-"""Errors of a store or a world; nothing runs that is not in the log."""
+GATE_ERRORS: Final = (PlacetError, OSError, ToolError, ToolPolicyError)
+"""Errors of a store, a world or a policy; nothing runs that is not in the log."""
 
 
 class ServerFault(Exception):  # noqa: N818  # the name states the fault
@@ -215,6 +219,8 @@ class ToolGate:
             try:
                 self._declare(tools, name, text)
             except ToolError as error:
+                if name in self.options.policy.declared:
+                    raise
                 faults = [*faults, str(error)]
             else:
                 texts[name] = text
@@ -226,6 +232,7 @@ class ToolGate:
         gate = PinnedGate(
             tools,
             store=self.options.store,
+            policy=self.options.policy.rules,
             approve_from=self.options.approve_from,
             wait_s=SECONDS_MAX,
             config=config,
@@ -238,12 +245,15 @@ class ToolGate:
 
     def _declare(self, tools: PinnedTools, name: str, text: str) -> None:
         parts = parts_of(text)
+        declared = self.options.policy.declared.get(name, Declared())
         tools.add_schema(
             name,
             schema_of(parts),
             partial(self._run, name),
             summary=summary_of(name, parts),
-            risk=raised("high", parts),
+            risk=raised(declared.risk, parts),
+            once=declared.once,
+            delivery=declared.delivery,
             seconds_max=SECONDS_MAX,
             definition=text,
         )

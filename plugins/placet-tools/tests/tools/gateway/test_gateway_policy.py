@@ -1,0 +1,125 @@
+"""A policy over the tools of an MCP server: rules, and declarations that the server cannot make."""
+
+import pytest
+from tests.tools.gateway.plain_client import PlainClient, told, tool
+
+from placet_tools.frontend.gateway.policy import gateway_policy
+from placet_tools.policy import ToolPolicyError
+
+EURO = {
+    "type": "object",
+    "properties": {"order-id": {"type": "string"}, "order": {"type": "string"}, "euro": {}},
+    "required": ["order"],
+}
+
+
+def policy(folder, text):
+    file = folder.path / "policy.toml"
+    file.write_text(text)
+    return ("--policy", str(file))
+
+
+async def test_a_policy_holds_refuses_and_admits_calls(folder):
+    schema = {"type": "object", "properties": {"euro": {"type": "number"}}}
+    folder.has_tools(tool("pay-back", inputSchema=schema), tool("look", inputSchema=schema))
+    options = policy(
+        folder,
+        """
+        [tools.pay-back]
+        approval = "euro > 100"
+        role = "manager"
+        refuse = [{if = "euro > 400", say = "ask the bank"}]
+        after = [{tool = "look", by = ["euro"]}]
+        [tools.look]
+        risk = "read"
+        """,
+    )
+    async with PlainClient(folder, *options, capabilities={"elicitation": {}}) as client:
+        await client.begin()
+        refused = told(await client.call("pay-back", euro=500))
+        assert (refused["status"], refused["message"]) == ("refused", "ask the bank")
+        assert told(await client.call("pay-back", euro=42))["status"] == "refused"  # not looked at
+        for euro in (42, 150):
+            assert "isError" not in await client.call("look", euro=euro)
+        assert "isError" not in await client.call("pay-back", euro=42)
+        held = told(await client.call("pay-back", euro=150))
+        assert held["status"] == "held"  # a manager decides, and the client's user is none
+        assert client.others == []
+
+
+async def test_a_tool_that_the_policy_does_not_list_is_held(folder):
+    folder.has_tools(tool("work"), tool("fresh"))
+    options = (*policy(folder, '[tools.work]\nrisk = "low"\n'), "--approve-from", "never")
+    async with PlainClient(folder, *options) as client:
+        await client.begin()
+        assert "isError" not in await client.call("work")
+        assert told(await client.call("fresh"))["status"] == "held"
+    options = policy(folder, '[defaults]\nunlisted = "refuse"\n[tools.work]\nrisk = "low"\n')
+    async with PlainClient(folder, *options) as client:
+        await client.begin()
+        assert told(await client.call("fresh"))["codes"] == ["mcp.policy_unlisted"]
+
+
+async def test_a_consequence_of_the_policy_happens_once(folder):
+    folder.has_tools(tool("pay", inputSchema=EURO), tool("fail", inputSchema=EURO))
+    text = '[tools.{0}]\nrisk = "low"\nonce = "{0}:{{order}}"\n'
+    options = policy(folder, text.format("pay") + text.format("fail"))
+    options = (*options, "--store", folder.store)
+    async with PlainClient(folder, *options) as client:
+        await client.begin()
+        assert "isError" not in await client.call("pay", order="A", euro=1)
+        assert told(await client.call("pay", order="A", euro=2))["codes"] == ["mcp.same_done"]
+        assert "isError" not in await client.call("pay", order="B", euro=2)
+        doubt = told(await client.call("fail", order="A"))  # an error says nothing about it
+        assert (doubt["status"], "it broke" in doubt["message"]) == ("doubt", True)
+    async with PlainClient(folder, *options) as client:
+        await client.begin()
+        assert told(await client.call("pay", order="A", euro=3))["codes"] == ["mcp.same_done"]
+        assert told(await client.call("fail", order="A"))["codes"] == ["mcp.same_running"]
+    assert sum(folder.ran().values()) == 3
+
+
+async def test_an_annotation_raises_the_risk_that_a_policy_declares(folder):
+    folder.has_tools(tool("work", annotations={"destructiveHint": True}))
+    async with PlainClient(folder, *policy(folder, '[tools.work]\nrisk = "low"\n')) as client:
+        await client.begin()
+        assert told(await client.call("work"))["status"] == "held"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[tools", "it is no TOML"),
+        ('[tools.work]\nrisk = "hihg"\n', "tools.work.risk: no such risk 'hihg'"),
+        ('[tools.work]\ndelivery = "keyed"\n', "no such delivery 'keyed'"),
+        ("[tools.work]\nonce = 1\n", "tools.work.once"),
+    ],
+)
+async def test_a_policy_that_does_not_fit_opens_no_gateway(folder, text, fault):
+    async with PlainClient(folder, *policy(folder, text)) as client:
+        assert await client.receive() is None
+    assert client.process.returncode == 1
+    assert fault in client.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('[tools.wrok]\nrisk = "low"\n', "no such tool"),
+        ('[tools.work]\nonce = "pay:{order}"\n', "'order'"),
+        ('[tools.work]\napprovl = "euro > 1"\n', "approval"),
+    ],
+)
+async def test_a_policy_that_does_not_fit_the_tools_runs_no_call(folder, text, fault):
+    async with PlainClient(folder, *policy(folder, text), "--approve-from", "never") as client:
+        await client.begin()
+        said = told(await client.call("work"))
+        assert (said["codes"], fault in said["message"]) == (["gate_failed"], True)
+        assert fault in (await client.ask("tools/list"))["error"]["message"]
+    assert not folder.ran()
+
+
+def test_a_policy_without_a_file_declares_nothing():
+    assert gateway_policy("").rules is None
+    with pytest.raises(ToolPolicyError, match="cannot read"):
+        gateway_policy("/no/such/file.toml")
