@@ -5,6 +5,7 @@ held: each call needs a person, whose approval of one call pins the new declarat
 shows the old and the new text, because they are changes of the state.
 """
 
+import json
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Annotated, Final
@@ -13,16 +14,21 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from placet.kernel.plugin.approved import is_approved
-from placet.kernel.plugin.domain import RuleRefusal, refuse
+from placet.kernel.plugin.domain import Risk, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
+from placet.schemas.effect import Delivery
 from placet.schemas.intent import Intent
 from placet_tools.domain import APPROVAL_REQUIRED, ToolsDomain
-from placet_tools.tool import DeclaredTool
+from placet_tools.tool import DeclaredTool, Function, NotDone
 from placet_tools.tools import Tools
+
+NAME: Final = "mcp"
+"""Name of the domain of a gateway's tools, by which its logs are verified."""
 
 PIN: Final = "pin"
 PINS: Final = "pins"
+_SUMMARY_CHARS_MAX: Final = 200
 
 
 class PinPayload(TypedDict):
@@ -34,7 +40,13 @@ class PinPayload(TypedDict):
 class PinnedTools(Tools):
     """Tools of another program: a tool whose declaration changed is held.
 
-    Declare them by `add_schema` with a `definition`. Args and Raises: as of `Tools`.
+    Declare them by `declare`, or by `add_schema` with a `definition`.
+
+    Args:
+        name: Name of the domain.
+
+    Raises:
+        ToolError: The name is not a lower-case identifier of at most 32 characters.
     """
 
     def domain(
@@ -51,6 +63,46 @@ class PinnedTools(Tools):
             ToolPolicyError: The policy does not fit the tools.
         """
         return PinnedToolsDomain(self.name, self.by_name, approve_from=approve_from, policy=policy)
+
+    def declare(
+        self,
+        name: str,
+        definition: str,
+        function: Function,
+        *,
+        risk: Risk,
+        once: str = "",
+        delivery: Delivery = "at_most_once",
+        seconds_max: float | None = None,
+    ) -> None:
+        """Declare a tool by the JSON text of its MCP declaration, which is pinned.
+
+        Args:
+            name: Name of the tool.
+            definition: JSON object with `inputSchema` and `description`.
+            function: Called with the arguments as a dict, and the key of the call.
+            risk: Greatest harm that a call can do.
+            once: Template of the consequence that happens once.
+            delivery: Result of a second execution.
+            seconds_max: Time limit of one execution, in seconds.
+
+        Raises:
+            ToolError: The schema or an option does not fit, or the name is taken.
+        """
+        parts = parts_of(definition)
+        schema, description = parts.get("inputSchema"), parts.get("description")
+        lines = description.strip().splitlines() if isinstance(description, str) else []
+        self.add_schema(
+            name,
+            schema if isinstance(schema, Mapping) else {},
+            function,
+            summary=lines[0][:_SUMMARY_CHARS_MAX] if lines else name,
+            risk=risk,
+            once=once,
+            delivery=delivery,
+            seconds_max=seconds_max,
+            definition=definition,
+        )
 
 
 class PinnedToolsDomain(ToolsDomain):
@@ -80,6 +132,19 @@ class PinnedToolsDomain(ToolsDomain):
         self.collections = (*self.records, self.pins)
         pin = self._own_kind(PIN, PinPayload, self._pin, "Tools are declared for the first time.")
         self.kinds = (*self.kinds, pin)
+
+    def settings(self) -> Mapping[str, Json]:
+        """Return the keywords of `recorded_tools` that make the domain again."""
+        tools = {
+            tool.name: {
+                "definition": tool.definition,
+                "risk": tool.risk,
+                "once": tool.once,
+                "delivery": tool.delivery,
+            }
+            for tool in self.tools.values()
+        }
+        return {**super().settings(), "tools": tools}
 
     def _judge(
         self, draft: Draft, tool: DeclaredTool, intent: Intent, call: Mapping[str, Json]
@@ -115,6 +180,38 @@ class PinnedToolsDomain(ToolsDomain):
             draft.create(self.pins, entity, {"tool": tool.name})
         draft.put(self.pins, entity, "digest", digest_of_definition(tool.definition))
         draft.put(self.pins, entity, "definition", tool.definition)
+
+
+def recorded_tools(
+    *,
+    approve_from: str = "high",
+    policy: Mapping[str, Json] | None = None,
+    tools: Mapping[str, Mapping[str, str]] | None = None,
+) -> PinnedToolsDomain:
+    """Return the domain `mcp` of a log, as its settings have it: its calls cannot run.
+
+    Args:
+        approve_from: Least risk that needs an approval.
+        policy: The policy over the calls; None for none.
+        tools: Declarations by tool.
+
+    Raises:
+        ToolError, ToolPolicyError: The settings do not fit.
+    """
+    made = PinnedTools(NAME)
+    for name, declared in (tools or {}).items():
+        made.declare(name, function=_not_connected, **declared)  # type: ignore[arg-type]  # of a log
+    return made.domain(approve_from=approve_from, policy=policy)
+
+
+def _not_connected(*_: object) -> None:
+    raise NotDone("the domain is made of a log, and has no connection to a server")
+
+
+def parts_of(definition: str) -> dict[str, Json]:
+    """Return the declaration of a tool by its text."""
+    parts: dict[str, Json] = json.loads(definition)
+    return parts
 
 
 def _entity(tool: DeclaredTool) -> str:

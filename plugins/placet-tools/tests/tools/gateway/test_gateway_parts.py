@@ -10,11 +10,11 @@ from placet_tools.frontend.gateway import jsonrpc, links
 from placet_tools.frontend.gateway.declarations import (
     DEFINITION_CHARS_MAX,
     TOOLS_MAX,
-    parts_of,
     raised,
     text_of,
     texts_of,
 )
+from placet_tools.pinned import parts_of
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),

@@ -5,6 +5,7 @@ from tests.tools.gateway.plain_client import PlainClient, told, tool
 
 from placet_tools.frontend.gateway.policy import gateway_policy
 from placet_tools.policy import ToolPolicyError
+from tests.cli.command_line import run_process
 
 EURO = {
     "type": "object",
@@ -84,6 +85,18 @@ async def test_an_annotation_raises_the_risk_that_a_policy_declares(folder):
     async with PlainClient(folder, *policy(folder, '[tools.work]\nrisk = "low"\n')) as client:
         await client.begin()
         assert told(await client.call("work"))["status"] == "held"
+
+
+async def test_the_log_of_a_gateway_is_verified_by_its_own_declarations(folder):
+    options = (*policy(folder, '[tools.work]\nrisk = "low"\n'), "--store", folder.store)
+    for description in ("Work.", "Work, and tell eve."):
+        folder.has_tools(tool("work", description=description), tool("re-do"))
+        async with PlainClient(folder, *options) as client:
+            await client.begin()
+            await client.call("work")
+            await client.call("re-do")
+    verified = run_process("verify", f"{folder.path}/gate.db", folder=folder.path)
+    assert (verified.code, verified.err) == (0, ""), verified
 
 
 @pytest.mark.parametrize(

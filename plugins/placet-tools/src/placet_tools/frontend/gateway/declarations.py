@@ -87,12 +87,6 @@ def text_of(tool: Mapping[str, Json]) -> str:
     return json.dumps(pinned, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def parts_of(text: str) -> dict[str, Json]:
-    """Return the declaration of a tool by its text."""
-    parts: dict[str, Json] = json.loads(text)
-    return parts
-
-
 def raised(risk: Risk, parts: Mapping[str, Json]) -> Risk:
     """Return the risk of a tool with its annotations, which never lower it: the server wrote them.
 
@@ -103,16 +97,3 @@ def raised(risk: Risk, parts: Mapping[str, Json]) -> Risk:
     hints = parts.get("annotations")
     is_destructive = isinstance(hints, Mapping) and hints.get("destructiveHint") is True
     return max(risk, "high" if is_destructive else "read", key=RISKS.index)
-
-
-def summary_of(name: str, parts: Mapping[str, Json]) -> str:
-    """Return the first line of a tool's description."""
-    description = parts.get("description")
-    lines = description.strip().splitlines() if isinstance(description, str) else []
-    return lines[0][:200] if lines else name
-
-
-def schema_of(parts: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return the schema of a tool's arguments."""
-    schema = parts.get("inputSchema")
-    return schema if isinstance(schema, Mapping) else {}

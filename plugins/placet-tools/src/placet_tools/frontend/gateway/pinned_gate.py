@@ -19,7 +19,7 @@ _LOOK_S: Final = 0.25
 
 
 class PinnedGate(Gate):
-    """A gate before `PinnedTools`. Args, Raises and Attributes: as of `Gate`."""
+    """A gate before `PinnedTools`, made with the arguments of `Gate`."""
 
     _domain: PinnedToolsDomain
 

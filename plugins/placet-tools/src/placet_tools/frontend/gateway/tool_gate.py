@@ -22,17 +22,11 @@ from placet.schemas.codec import Json
 from placet.schemas.effect import OutcomeUnknown
 from placet.schemas.errors import ClosedError, PlacetError
 from placet.schemas.limits import Limits
-from placet_tools.frontend.gateway.declarations import (
-    parts_of,
-    raised,
-    schema_of,
-    summary_of,
-    texts_of,
-)
+from placet_tools.frontend.gateway.declarations import raised, texts_of
 from placet_tools.frontend.gateway.pinned_gate import PinnedGate
 from placet_tools.frontend.gateway.policy import Declared, GatewayPolicy
 from placet_tools.outcome import Outcome
-from placet_tools.pinned import PinnedTools
+from placet_tools.pinned import NAME, PinnedTools, parts_of
 from placet_tools.policy import ToolPolicyError
 from placet_tools.tool import NotDone, ToolError
 
@@ -58,7 +52,7 @@ class GatewayOptions:
         approve_from: Least risk of a tool that needs an approval, where the policy names none.
     """
 
-    name: str = "mcp"
+    name: str = NAME
     agent: str = "agent"
     person: str = "user"
     store: str = "memory://"
@@ -244,18 +238,15 @@ class ToolGate:
                 self._notify(f"the tool {name!r} has changed since it was pinned, and is held")
 
     def _declare(self, tools: PinnedTools, name: str, text: str) -> None:
-        parts = parts_of(text)
         declared = self.options.policy.declared.get(name, Declared())
-        tools.add_schema(
+        tools.declare(
             name,
-            schema_of(parts),
+            text,
             partial(self._run, name),
-            summary=summary_of(name, parts),
-            risk=raised(declared.risk, parts),
+            risk=raised(declared.risk, parts_of(text)),
             once=declared.once,
             delivery=declared.delivery,
             seconds_max=SECONDS_MAX,
-            definition=text,
         )
 
     # calls
