@@ -17,10 +17,9 @@ from placet_tools.frontend.gateway.links import (
     ServerLink,
     ServerUnreachable,
     StdioLink,
-    is_url,
-    server_link,
 )
 from placet_tools.frontend.gateway.policy import gateway_policy
+from placet_tools.frontend.gateway.server_links import is_url, server_link
 from placet_tools.frontend.gateway.tool_gate import GatewayOptions, ToolGate
 from placet_tools.policy import ToolPolicyError
 

@@ -9,7 +9,6 @@ import shlex
 import stat
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 import anyio
@@ -176,27 +175,6 @@ class StdioLink:
         """Close both ends."""
         os.close(self._input)
         os.close(self._output)
-
-
-def is_url(target: str) -> bool:
-    """Return whether a server is named by its URL, and not by a command."""
-    return target.startswith(("http://", "https://"))
-
-
-@asynccontextmanager
-async def server_link(target: str) -> AsyncIterator[ServerLink]:
-    """Connect to a server, by its command or its URL.
-
-    Raises:
-        ServerUnreachable: It cannot be started.
-    """
-    if not is_url(target):
-        yield await ProcessLink.start(target)
-        return
-    from placet_tools.frontend.gateway.http_link import http_link  # noqa: PLC0415  # an extra
-
-    async with http_link(target) as link:
-        yield link
 
 
 async def lines_of(read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes | None]:
