@@ -69,6 +69,10 @@ async def test_a_kill_at_random_runs_no_call_twice(folder, killed, record_proper
                     answered.add(asked.pop(message["id"]))
                 else:
                     assert told(result)["status"] in {"doubt", "failed", "refused"}
+    async with PlainClient(folder, *NEVER, "--store", folder.store) as client:
+        await client.begin()  # what was admitted and not begun runs now
+        await client.call("placet_outcome", key="none")
+        assert "isError" not in await client.call("work", n=0)
     ran = folder.ran()
     assert set(ran.values()) == {1}
     admitted, unsettled = recorded(folder.store)
