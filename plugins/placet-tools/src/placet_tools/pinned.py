@@ -31,7 +31,7 @@ PINS: Final = "pins"
 _SUMMARY_CHARS_MAX: Final = 200
 
 
-class PinPayload(TypedDict):
+class PinToolsPayload(TypedDict):
     """Payload of `pin`: tools that are declared for the first time."""
 
     tools: Annotated[list[str], Field(min_length=1, max_length=1_024)]
@@ -130,7 +130,9 @@ class PinnedToolsDomain(ToolsDomain):
         super().__init__(name, tools, approve_from=approve_from, policy=policy)
         self.pins = f"{name}.{PINS}"
         self.collections = (*self.records, self.pins)
-        pin = self._own_kind(PIN, PinPayload, self._pin, "Tools are declared for the first time.")
+        pin = self._own_kind(
+            PIN, PinToolsPayload, self._pin, "Tools are declared for the first time."
+        )
         self.kinds = (*self.kinds, pin)
 
     def settings(self) -> Mapping[str, Json]:

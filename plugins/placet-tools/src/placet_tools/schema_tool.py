@@ -67,7 +67,7 @@ class _Arguments(RootModel[dict[str, JsonValue]]):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        # pydantic resolves each reference in a schema as one of its own.
+        # pydantic resolves references to its definitions alone.
         is_whole = "$ref" not in repr(cls.server_schema)
         return dict(cls.server_schema) if is_whole else {"type": "object"}
 

@@ -140,7 +140,7 @@ async def test_a_plan_of_another_form_is_an_error(folder, arguments):
 # outcomes of the server
 
 
-async def test_what_a_server_answers_is_the_outcome_of_the_call(folder):
+async def test_the_answer_of_a_server_is_the_outcome_of_the_call(folder):
     names = ("fail", "unknown", "internal")
     folder.has_tools(*map(tool, names))
     async with PlainClient(folder, *NEVER) as client:
@@ -275,7 +275,7 @@ async def test_large_messages_pass_and_large_results_are_returned_later(folder):
         assert said["codes"] == ["payload_too_large"]
 
 
-async def test_what_a_server_prints_besides_messages_is_dropped(folder):
+async def test_lines_of_a_server_that_are_no_messages_are_dropped(folder):
     (folder.path / "garbage").touch()
     async with PlainClient(folder, *NEVER) as client:
         await client.begin()

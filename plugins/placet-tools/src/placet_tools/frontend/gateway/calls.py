@@ -18,7 +18,7 @@ from placet_tools.frontend.gateway.jsonrpc import MessageInvalid
 from placet_tools.frontend.gateway.tool_gate import (
     GATE_ERRORS,
     LiveCall,
-    Server,
+    ServerConnection,
     ServerFault,
     ToolGate,
 )
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 Call = tuple[str, Mapping[str, Json]]
 
 
-class Client(Server, Protocol):
+class Client(ServerConnection, Protocol):
     """A client, and its connection to the server."""
 
     def see_meta(self, meta: Mapping[str, Json]) -> None:
@@ -52,7 +52,7 @@ class Client(Server, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CallRequest:
     """A call as a client asks for it.
 
     Attributes:
@@ -110,51 +110,57 @@ class Calls:
             MessageInvalid: The parameters are of another form.
         """
         meta = params.get("_meta")
-        asked = Asked(*_call_of(params, "params"), meta if isinstance(meta, Mapping) else {})
+        request = CallRequest(
+            *_call_of(params, "params"), meta if isinstance(meta, Mapping) else {}
+        )
         if "task" in params:
             fault = "placet gateway runs no tool as a task; call it without `task`"
             raise MessageInvalid(jsonrpc.INVALID_PARAMS, fault)
-        live = LiveCall(self._client, asked.meta)
+        live = LiveCall(self._client, request.meta)
         try:
-            self._client.see_meta(asked.meta)
+            self._client.see_meta(request.meta)
             await self._client.ensure_listed()
-            if asked.tool == OUTCOME_TOOL:
-                result = await self._outcome(asked.arguments)
+            if request.tool == OUTCOME_TOOL:
+                result = await self._outcome(request.arguments)
             elif params.get("requestState") is not None:
-                result = await self._continued(asked, params, live)
-            elif asked.is_modern:
-                deciding = self._client.start(self._called(asked, live))
-                result = await self._first(asked, deciding, live)
+                result = await self._continued(request, params, live)
+            elif request.is_modern:
+                deciding = self._client.start(self._called(request, live))
+                result = await self._first(request, deciding, live)
             else:
-                result = await self._called(asked, live)
+                result = await self._called(request, live)
         except (*GATE_ERRORS, ServerFault) as error:
             result = results.failed_gate(error)
-        if asked.is_modern and isinstance(result, Mapping):
+        if request.is_modern and isinstance(result, Mapping):
             return {"resultType": "complete", **result}
         return result
 
-    async def _called(self, asked: Asked, live: LiveCall) -> Json | Raw:
+    async def _called(self, request: CallRequest, live: LiveCall) -> Json | Raw:
         """Decide a call, and return its result, or the question to the client's user."""
-        calls = asked.calls
+        calls = request.calls
         outcomes: Sequence[Outcome] = await self._gate.call(calls, uuid4().hex, live)
-        approval = await self._to_ask(asked, outcomes)
+        approval = await self._to_ask(request, outcomes)
         if approval is not None:
             form = results.form_of(approval, self._gate.gate.tool_name)
-            if asked.is_modern:
+            if request.is_modern:
                 return results.question(form, _STATE + approval.id)
             outcomes = await self._elicited(approval, form, outcomes, live)
-        return self._result(asked, outcomes, live)
+        return self._result(request, outcomes, live)
 
-    def _result(self, asked: Asked, outcomes: Sequence[Outcome], live: LiveCall) -> Json | Raw:
-        if asked.tool == PLAN_TOOL:
+    def _result(
+        self, request: CallRequest, outcomes: Sequence[Outcome], live: LiveCall
+    ) -> Json | Raw:
+        if request.tool == PLAN_TOOL:
             return results.results_of(outcomes, self._gate.where)
         return results.result_of(outcomes[0], live.result, self._gate.where)
 
     # the client's user
 
-    async def _to_ask(self, asked: Asked, outcomes: Sequence[Outcome]) -> Approval | None:
-        """Return the request about which the client's user is asked; None to ask nobody."""
-        may_ask = _takes_forms(asked.meta.get(_CAPABILITIES)) if asked.is_modern else self._may_ask
+    async def _to_ask(self, request: CallRequest, outcomes: Sequence[Outcome]) -> Approval | None:
+        """Return the request that the client's user decides; None to ask no person."""
+        may_ask = (
+            _takes_forms(request.meta.get(_CAPABILITIES)) if request.is_modern else self._may_ask
+        )
         if outcomes[0].status != "held" or not may_ask or not self._gate.options.person:
             return None
         approval = await self._open_request(outcomes[0].approval)
@@ -188,7 +194,7 @@ class Calls:
     async def _decided(
         self, approval: Approval, answer: Json, outcomes: Sequence[Outcome]
     ) -> Sequence[Outcome]:
-        """Record what the client's user answered; a form that was closed leaves the calls held."""
+        """Record the answer of the client's user; a form that was closed leaves the calls held."""
         verb = _verb_of(answer)
         if verb is None:
             return outcomes
@@ -198,31 +204,31 @@ class Calls:
     # requests that come again with an answer (from protocol 2026-07-28 on)
 
     async def _continued(
-        self, asked: Asked, params: Mapping[str, Json], live: LiveCall
+        self, request: CallRequest, params: Mapping[str, Json], live: LiveCall
     ) -> Json | Raw:
         """Take a call that comes again with the answer of the client's user."""
         state, answers = str(params["requestState"]), params.get("inputResponses")
         if state in self._paused:
             deciding, paused, first = self._paused.pop(state)
-            if first != asked.calls:
+            if first != request.calls:
                 paused.answer.cancel()
                 return results.refusal("request_changed", "the answer is of another call")
             paused.answer.set_result(answers)
-            return await self._first(asked, deciding, paused)
+            return await self._first(request, deciding, paused)
         approval = await self._open_request(state.removeprefix(_STATE))
-        if approval is None or not self._gate.gate.is_of(approval, asked.calls):
+        if approval is None or not self._gate.gate.is_of(approval, request.calls):
             message = "the answer is about no call that is held; call again"
             return results.refusal("request_changed", message)
         keys = [one["key"] for one in approval.own_intents]
         held = [Outcome("held", approval=approval.id, key=key) for key in keys]
         answer = answers.get(results.CONFIRM) if isinstance(answers, Mapping) else None
-        if await self._to_ask(asked, held) is None:
-            return self._result(asked, held, live)
+        if await self._to_ask(request, held) is None:
+            return self._result(request, held, live)
         with self._gate.waiting(keys, live):
-            return self._result(asked, await self._decided(approval, answer, held), live)
+            return self._result(request, await self._decided(approval, answer, held), live)
 
     async def _first(
-        self, asked: Asked, deciding: "asyncio.Task[Json | Raw]", live: LiveCall
+        self, request: CallRequest, deciding: "asyncio.Task[Json | Raw]", live: LiveCall
     ) -> Json | Raw:
         """Return the result of a call, or a question of the server that comes before it."""
         questions = asyncio.ensure_future(live.questions.get())
@@ -231,7 +237,7 @@ class Calls:
             questions.cancel()
             return deciding.result()
         state = f"{_STATE}{uuid4().hex}"
-        self._paused[state] = (deciding, live, asked.calls)
+        self._paused[state] = (deciding, live, request.calls)
         deciding.add_done_callback(lambda _: self._paused.pop(state, None))
         return {**questions.result(), "requestState": state}
 

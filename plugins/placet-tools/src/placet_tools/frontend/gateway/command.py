@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from getpass import getuser
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -22,6 +22,15 @@ from placet_tools.frontend.gateway.policy import gateway_policy
 from placet_tools.frontend.gateway.server_links import is_url, server_link
 from placet_tools.frontend.gateway.tool_gate import GatewayOptions, ToolGate
 from placet_tools.policy import ToolPolicyError
+
+_ApproveFrom: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="RISK",
+        help="Least risk that needs a person: read, low, medium, high or never. A tool has "
+        "the risk high, unless a policy names another.",
+    ),
+]
 
 
 def gateway(  # noqa: PLR0917  # the command line has no positions
@@ -57,29 +66,17 @@ def gateway(  # noqa: PLR0917  # the command line has no positions
         typer.Option(
             metavar="NAME",
             help="Name of the client's user, who is asked about held calls if the client can ask. "
-            "Empty: nobody is asked.",
+            "Empty: no question is sent.",
         ),
     ] = "user",
-    approve_from: Annotated[
-        str,
-        typer.Option(
-            metavar="RISK",
-            help="Least risk that needs a person: read, low, medium, high or never. A tool has "
-            "the risk high, unless a policy names another.",
-        ),
-    ] = "high",
+    approve_from: _ApproveFrom = "high",
 ) -> int:
     """Put a gate before the tools of an MCP server.
 
     An MCP client starts this command in place of the server's. A call runs when the gate admits
     it; a held call waits for a person. All other messages pass unchanged.
     """
-    if find_spec("jsonschema") is None:
-        install = "pip install './plugins/placet-tools[gateway]'"
-        raise CommandError(f"`placet gateway` needs jsonschema, which is not installed: {install}")
-    if is_url(server) and find_spec("mcp") is None:
-        install = "pip install './plugins/placet-tools[gateway-http]'"
-        raise CommandError(f"the server of a URL needs mcp, which is not installed: {install}")
+    _require_extras(server)
     if agent == person:
         raise typer.BadParameter("the agent does not decide its calls; give --person another name")
     try:
@@ -97,6 +94,20 @@ def gateway(  # noqa: PLR0917  # the command line has no positions
     return asyncio.run(_over_stdio(server, options))
 
 
+def _require_extras(server: str) -> None:
+    """Check that the distributions of the extras are installed.
+
+    Raises:
+        CommandError: One is missing.
+    """
+    if find_spec("jsonschema") is None:
+        install = "pip install './plugins/placet-tools[gateway]'"
+        raise CommandError(f"`placet gateway` needs jsonschema, which is not installed: {install}")
+    if is_url(server) and find_spec("mcp") is None:
+        install = "pip install './plugins/placet-tools[gateway-http]'"
+        raise CommandError(f"the server of a URL needs mcp, which is not installed: {install}")
+
+
 @with_json
 def gateway_inbox(
     store: Annotated[str, typer.Argument(metavar="STORE", help="Log of a gateway that runs.")],
@@ -111,7 +122,7 @@ def gateway_inbox(
         str,
         typer.Argument(
             metavar="[approve|deny|done|failed]",
-            help="What to do with a request, or what became of a call in doubt.",
+            help="Decision about a request, or outcome of a call in doubt.",
         ),
     ] = "",
     by: Annotated[
@@ -157,7 +168,7 @@ def _lines_of(inbox: Mapping[str, Json]) -> list[str]:
     """Return the calls that need a person as lines for a terminal."""
     lines = []
     for request in inbox["requests"]:
-        lines.append(f"{request['id']} {request['agent']} asks {request['role'] or 'anybody'}")
+        lines.append(f"{request['id']} {request['agent']} asks {request['role'] or 'any person'}")
         lines += [f"  {one['kind']} {_json(one['payload'])}" for one in request["intents"]]
         for collection, entity, name, op, old, new in request["changes"]:
             change = f"{op} {_json(old)} -> {_json(new)}"
@@ -187,11 +198,11 @@ async def _served(server: ServerLink, options: GatewayOptions) -> int:
         control_socket,
         socket_of,
     )
-    from placet_tools.frontend.gateway.session import Session  # noqa: PLC0415  # as above
+    from placet_tools.frontend.gateway.session import GatewaySession  # noqa: PLC0415  # as above
 
     gate, path = ToolGate(options, _report), socket_of(options.store)
     client = StdioLink()
-    session = Session(gate, client, server, _report)
+    session = GatewaySession(gate, client, server, _report)
     loop = asyncio.get_running_loop()
     serving = asyncio.ensure_future(session.run())
     try:

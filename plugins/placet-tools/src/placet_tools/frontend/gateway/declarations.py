@@ -59,7 +59,7 @@ def _object(properties: Mapping[str, Json], *required: str) -> dict[str, Json]:
 
 
 def texts_of(listed: Sequence[Json]) -> tuple[dict[str, str], list[str]]:
-    """Return the text of each declared tool, and what is wrong with those that are left out.
+    """Return the text of each declared tool, and the faults of the tools that are left out.
 
     Args:
         listed: The tools as the server lists them.

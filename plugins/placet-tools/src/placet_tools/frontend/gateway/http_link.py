@@ -87,7 +87,7 @@ class HttpLink:
 
 
 class _Writer:
-    """What the SDK takes messages by."""
+    """The stream of the SDK that takes messages."""
 
     async def send(self, item: SessionMessage) -> None:
         """Send a message."""

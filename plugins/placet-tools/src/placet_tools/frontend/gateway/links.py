@@ -23,7 +23,7 @@ _PIPE_BYTES: Final = 4096
 _CLOSE_SECONDS_MAX: Final = 2.0
 
 
-class Link(Protocol):
+class MessageLink(Protocol):
     """One end of a connection."""
 
     async def send(self, line: bytes) -> None:
@@ -40,7 +40,7 @@ class Link(Protocol):
         """Close the connection."""
 
 
-class ServerLink(Link, Protocol):
+class ServerLink(MessageLink, Protocol):
     """The link to a server; its text names the server."""
 
     async def how_it_ended(self) -> str:
@@ -98,7 +98,7 @@ class ProcessLink:
             await self._input.drain()
 
     def lines(self) -> AsyncIterator[bytes | None]:
-        """Return what the server prints, until it ends."""
+        """Return the lines of the server, until it ends."""
         return lines_of(lambda: self._output.read(_READ_BYTES))
 
     async def how_it_ended(self) -> str:

@@ -23,7 +23,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {"risk": RISKS, "delivery": _DELI
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a policy declares about a tool of a server.
+    """The declaration of a server's tool by a policy.
 
     Attributes:
         risk: Greatest harm that a call can do.

@@ -23,7 +23,7 @@ def result_of(outcome: Outcome, raw: Raw | None, where: str) -> Json | Raw:
 
     Args:
         outcome: The outcome.
-        raw: The result of the server as it came; None if it is not known any more.
+        raw: The unchanged result of the server; None if it is not known any more.
         where: Where a person decides a held call.
     """
     if outcome.status != "done":

@@ -18,7 +18,7 @@ from placet_tools.frontend.gateway import jsonrpc
 from placet_tools.frontend.gateway.calls import Calls
 from placet_tools.frontend.gateway.declarations import TOOLS_MAX, own_tools
 from placet_tools.frontend.gateway.jsonrpc import Message, MessageInvalid
-from placet_tools.frontend.gateway.links import Link
+from placet_tools.frontend.gateway.links import MessageLink
 from placet_tools.frontend.gateway.tool_gate import (
     GATE_ERRORS,
     LiveCall,
@@ -40,27 +40,29 @@ _NEVER_RAN: Final = frozenset({jsonrpc.METHOD_NOT_FOUND, jsonrpc.INVALID_PARAMS}
 _T = TypeVar("_T")
 
 
-class Session:
+class GatewaySession:
     """Passes messages between a client and the server, and answers calls of tools itself.
 
     Args:
         gate: The gate.
-        client: Link to the client.
-        server: Link to the server.
+        client: MessageLink to the client.
+        server: MessageLink to the server.
         notify: Reports a line to the operator.
 
     Attributes:
         has_answered: The server has sent a message.
     """
 
-    def __init__(self, gate: ToolGate, client: Link, server: Link, notify: Notify) -> None:
+    def __init__(
+        self, gate: ToolGate, client: MessageLink, server: MessageLink, notify: Notify
+    ) -> None:
         self._gate = gate
         self._client = client
         self._server = server
         self._notify = notify
         self._prefix = f"placet-{uuid4().hex[:12]}"
         self._numbers = count()
-        self._asked: dict[jsonrpc.Id, asyncio.Future[Message]] = {}
+        self._pending: dict[jsonrpc.Id, asyncio.Future[Message]] = {}
         self._waiting: set[jsonrpc.Id] = set()
         self._answering: set[jsonrpc.Id] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -126,19 +128,21 @@ class Session:
             case "notifications/cancelled":
                 canceled = jsonrpc.object_of(message, "params").get("requestId")
                 if canceled in self._answering:
-                    self._answering.discard(canceled)  # the call goes on, nobody waits for it
+                    self._answering.discard(
+                        canceled
+                    )  # the call continues, and its answer is not sent
                     return
             case "initialize":
                 self._calls.take_capabilities(jsonrpc.object_of(message, "params"))
-            case None if number in self._asked:
-                self._asked.pop(number).set_result(message)
+            case None if number in self._pending:
+                self._pending.pop(number).set_result(message)
                 return
         if method is not None and number is not None:
             self._waiting.add(number)
         await self._to_server(jsonrpc.written(message))
 
     def _answer(self, number: jsonrpc.Id, work: Coroutine[object, object, Json | Raw]) -> None:
-        """Answer a request of the client in a task of its own."""
+        """Answer a request of the client in a separate task."""
         if number is None:  # a notification of this name has no answer and no effect
             work.close()
             return
@@ -184,8 +188,8 @@ class Session:
             self._notify(f"the server printed no message, which is dropped: {error}")
             return
         self.has_answered = True
-        if is_response and number in self._asked:
-            self._asked.pop(number).set_result(message)
+        if is_response and number in self._pending:
+            self._pending.pop(number).set_result(message)
             return
         if is_response:
             self._waiting.discard(number)
@@ -197,9 +201,9 @@ class Session:
         """Answer the requests that a server which ended leaves open."""
         self._has_ended = True
         fault = ServerFault("the server ended before it had answered")
-        for asked in self._asked.values():
-            asked.set_exception(fault)
-        self._asked.clear()
+        for answer in self._pending.values():
+            answer.set_exception(fault)
+        self._pending.clear()
         for number in self._waiting:
             await self._to_client(jsonrpc.failure(number, jsonrpc.SERVER_ERROR, str(fault)))
         self._waiting.clear()
@@ -227,20 +231,20 @@ class Session:
         message = await self._ask(self._client, method, params)
         return jsonrpc.value_of(message, "result")
 
-    async def _ask(self, link: Link, method: str, params: Json) -> Message:
+    async def _ask(self, link: MessageLink, method: str, params: Json) -> Message:
         number = f"{self._prefix}-{next(self._numbers)}"
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._asked[number] = answer
+        self._pending[number] = answer
         try:
             await link.send(jsonrpc.request(number, method, params))
             return await answer
         except OSError as error:
             raise ServerFault(f"the request could not be sent: {error}") from error
         finally:
-            self._asked.pop(number, None)
+            self._pending.pop(number, None)
 
     async def run_tool(self, tool: str, arguments: Json, call: LiveCall | None) -> Raw:
-        """Call a tool of the server, and return the result as it came."""
+        """Call a tool of the server, and return the unchanged result."""
         params: dict[str, Json] = {"name": tool, "arguments": arguments}
         meta = self._meta if call is None else call.meta
         if meta:
@@ -318,11 +322,11 @@ class Session:
         try:
             await self._server.send(line)
         except OSError:
-            return  # it ended; what waits is answered when its output ends
+            return  # it ended; open requests are answered when its output ends
 
 
 def _question_in(raw: Raw) -> dict[str, Json] | None:
-    """Return the result of a call if it asks for input before the call goes on; else None."""
+    """Return the result of a call if it asks for input before the call continues; else None."""
     if _INPUT_REQUIRED not in bytes(raw):
         return None
     result = decode(raw)

@@ -41,12 +41,12 @@ _RESULTS_BYTES_MAX: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayOptions:
-    """What a gateway is started with.
+    """The options of a gateway.
 
     Attributes:
         name: Name of the domain of the tools.
         agent: Agent as which the clients call.
-        person: Name of the client's user, who is asked about held calls; empty to ask nobody.
+        person: Name of the client's user, who is asked about held calls; empty for no person.
         store: URL of the log.
         policy: The policy over the calls.
         approve_from: Least risk of a tool that needs an approval, where the policy names none.
@@ -76,11 +76,11 @@ class ServerFault(Exception):  # noqa: N818  # the name states the fault
         self.was_not_done = was_not_done
 
 
-class Server(Protocol):
+class ServerConnection(Protocol):
     """A connection to the server, on which calls can be made."""
 
     async def run_tool(self, tool: str, arguments: Json, call: "LiveCall | None") -> Raw:
-        """Call a tool, and return the result as it came.
+        """Call a tool, and return the unchanged result.
 
         Args:
             tool: Name of the tool.
@@ -99,12 +99,12 @@ class LiveCall:
     Attributes:
         server: The connection on which it is made.
         meta: The field `_meta` of the client's request.
-        result: The result of the server as it came; None until there is one.
-        questions: Results in which the server asks for input before it goes on.
+        result: The unchanged result of the server; None until there is one.
+        questions: Results in which the server asks for input before it continues.
         answer: The input for the latest question.
     """
 
-    server: Server
+    server: ServerConnection
     meta: Mapping[str, Json] = field(default_factory=dict)
     result: Raw | None = None
     questions: "asyncio.Queue[dict[str, Json]]" = field(default_factory=asyncio.Queue)
@@ -130,7 +130,7 @@ class ToolGate:
         self._live: dict[str, LiveCall] = {}
         self._results: OrderedDict[str, bytes] = OrderedDict()
         self._results_bytes = 0
-        self._servers: dict[int, Server] = {}
+        self._servers: dict[int, ServerConnection] = {}
 
     @property
     def gate(self) -> PinnedGate:
@@ -150,11 +150,11 @@ class ToolGate:
             return "the client's user; a log in memory has no other way"
         return f"a person, by `placet gateway-inbox {shlex.quote(self.options.store)}`"
 
-    def connect(self, server: Server) -> None:
+    def connect(self, server: ServerConnection) -> None:
         """Add a connection, over which calls without a waiting client are made."""
         self._servers[id(server)] = server
 
-    def disconnect(self, server: Server) -> None:
+    def disconnect(self, server: ServerConnection) -> None:
         """Remove a connection."""
         self._servers.pop(id(server), None)
 
@@ -287,7 +287,7 @@ class ToolGate:
                 self._live.pop(key, None)
 
     def result_of(self, outcome: Outcome) -> Raw | None:
-        """Return the result of a call for which no client waited, as it came; None if unknown."""
+        """Return the result of a call for which no client waited, unchanged; None if unknown."""
         kept = self._results.get(outcome.key)
         return None if kept is None else Raw(kept)
 
@@ -322,7 +322,7 @@ class ToolGate:
             self._keep(key, raw)
         result = decode(raw)
         if declared.once and is_error(result):
-            # What it says does not tell whether it was done, and it must not be done again.
+            # The text does not show whether the work was done, and it must not be repeated.
             raise OutcomeUnknown(f"the tool reports an error: {text_of_result(result):.2000}")
         return result
 
