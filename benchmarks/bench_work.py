@@ -38,6 +38,7 @@ from placet_design import Design
 from placet_design.payloads import ACCESS_NAMES_MAX
 from placet_files import Files
 from placet_program import Program
+from placet_tools.pinned import recorded_tools
 
 MANY: Final = Limits().batch_intents_max
 _WIRE_BYTES: Final = 2 * Limits().batch_bytes_max
@@ -330,6 +331,31 @@ def accounts_cases() -> Iterator[Case]:
     yield Case("account.release", "deep", lambda: opened(600), lambda n: {"id": f"r{n}"})
 
 
+def gateway_cases() -> Iterator[Case]:
+    """Yield the cases of the domain of a gateway, whose own kinds are the recorder's."""
+    domain = recorded_tools()
+    recorder = domain.recorder
+
+    def opened() -> Kernel:
+        return world_of(recorded_tools(), {recorder: {}})
+
+    def plan(n: int) -> Payload:
+        return {"keys": [f"k{n}-{k}" for k in range(256)]}
+
+    mark: dict[str, Json] = {"name": "m", "fields": {"order": "A"}}
+    counted: Payload = {"marking": "m", "step": "add", "marks": [mark] * 256}
+    tools = [f"tool_{n}" for n in range(1_024)]
+    rows: tuple[tuple[str, str, Callable[[int], Payload]], ...] = (
+        ("plan", "many calls", plan),
+        ("undo", "unknown", lambda n: {"plan": f"k{n}-0", "key": f"k{n}-1"}),
+        ("release", "unknown", lambda n: {"plan": f"k{n}-0"}),
+        ("count_calls", "no policy", lambda _: counted),
+        ("pin", "undeclared", lambda _: {"tools": tools}),
+    )
+    for kind, name, payload in rows:
+        yield Case(domain.kind_of(kind), name, opened, payload, recorder)
+
+
 def asking(kernel: Kernel) -> Kernel:
     """Add the executor of the effect of `session.ask`."""
     kernel.change_executor("session.propose", 1_000_000)
@@ -490,6 +516,7 @@ def all_cases() -> Iterator[Case]:
     yield from session_cases()
     yield from approvals_cases()
     yield from accounts_cases()
+    yield from gateway_cases()
     yield from design_cases()
     yield from files_cases()
     yield from program_cases()

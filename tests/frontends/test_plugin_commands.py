@@ -78,7 +78,7 @@ def test_a_plugin_does_not_replace_a_command_of_placet(installed, placet):
 
 def test_help_lists_plugins_without_loading_them(installed, placet):
     outcome = placet("--help")
-    assert "greet, " in outcome.out
+    assert "greet," in outcome.out
     assert "fault" in outcome.out
     assert "kindly" not in sys.modules
 

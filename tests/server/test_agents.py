@@ -57,7 +57,7 @@ async def test_an_on_register_that_raises_is_a_problem_that_names_it():
         assert answer.status_code == 422
         assert answer.json()["detail"] == (
             "on_register of lab raised RuntimeError: on_register raises; nothing was changed "
-            "(domains.py:251 in _perhaps_raise)"
+            "(domains.py:253 in _perhaps_raise)"
         )
 
 

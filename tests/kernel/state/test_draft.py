@@ -197,3 +197,14 @@ def test_the_state_as_a_mapping_suggests_the_key_that_it_has(draft):
     assert (dict(state["c"]), list(state)) == ({}, [])
     with pytest.raises(KeyError, match="there is no collection 'cc'; did you mean 'c'"):
         state["cc"]
+
+
+def test_an_undone_effect_is_not_started(draft):
+    draft.emit("mail", {"to": "bob"}, started=True)
+    mark = draft.mark_here()
+    draft.emit("mail", {"to": "cyd"}, started=True)
+    draft.undo(mark)
+    assert draft.started == [0]
+    draft.undo()
+    draft.emit("mail", {"to": "dan"})
+    assert draft.started == []

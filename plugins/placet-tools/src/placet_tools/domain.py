@@ -293,6 +293,7 @@ class ToolsDomain(Domain):
     def _plan(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
         keys: Json = intent["payload"]["keys"]
         plans = self.records.plans
+        draft.charge(len(keys))
         if draft.exists(plans, keys[0]):
             return refuse(KEY_KNOWN, f"there is a plan {keys[0]!r} already", key=keys[0])
         draft.create(plans, keys[0], {"keys": keys, "state": "running", "undoing": ""})

@@ -91,7 +91,7 @@ async def test_a_held_call_interrupts_until_a_person_has_decided(shop, gate, gra
         state = await graph.ainvoke(resumed(state, "approved"), THREAD)
         (shown,) = state["__interrupt__"]
         assert (shown.value["tool"], shown.value["arguments"]) == ("refund", {"order": "A"})
-    assert shop.ran == [("lookup", "B")]
+    assert ("refund", "A", 5) not in shop.ran
     (request,) = await gate.approvals()
     assert approvals_of(state) == {request.id}
     await gate.decide(request, verb, by="ann", reason="as agreed")
@@ -100,7 +100,7 @@ async def test_a_held_call_interrupts_until_a_person_has_decided(shop, gate, gra
     assert lookup["euro"] == 42
     if verb == "approve":
         assert refund == {"paid": 5}
-        assert shop.ran == [("lookup", "B"), ("refund", "A", 5)]
+        assert sorted(shop.ran) == [("lookup", "B"), ("refund", "A", 5)]
     else:
         assert (refund["status"], refund["message"]) == ("denied", "ann: as agreed")
         assert shop.ran == [("lookup", "B")]
@@ -220,7 +220,7 @@ def test_a_program_without_an_event_loop_invokes_the_graph(shop, graph_of):
         state = graph.invoke(resumed(state), THREAD)
         assert asyncio.run(graph.ainvoke(GO, THREAD))["messages"][-1].content == "done"
     assert results(state)[0] == '{"paid": 5}'
-    assert shop.ran == [("lookup", "B"), ("refund", "A", 5)]
+    assert sorted(shop.ran) == [("lookup", "B"), ("refund", "A", 5)]
     state = graph.invoke(GO, {"configurable": {"thread_id": "u"}})
     assert {json.loads(one)["status"] for one in results(state)} == {"gate_failed"}
 
@@ -252,7 +252,7 @@ async def test_a_process_resumes_the_graph_of_another(shop, tmp_path, graph_of):
         graph = graph_of(gate.langgraph("support"), saver, calls)
         state = await graph.ainvoke(Command(resume=True), THREAD)
     assert results(state)[0] == '{"paid": 5}'
-    assert shop.ran == [("lookup", "B"), ("refund", "A", 5)]
+    assert sorted(shop.ran) == [("lookup", "B"), ("refund", "A", 5)]
 
 
 class Notes(BaseModel):
