@@ -48,6 +48,7 @@ from placet.kernel.plugin.known_names import (
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rules_version import (
     Rules,
+    added_domains,
     incompatibility,
     require_compatible,
     rules_in,
@@ -827,7 +828,8 @@ class Kernel:
         config, then = self.config, rules_in(header)
         ours = [domain.name for domain in self.registry.domains]
         theirs = [name for name, _ in header.domains]
-        if ours != theirs:
+        added = added_domains(theirs, self.registry)
+        if [name for name in ours if name not in added] != theirs:
             raise StoreError(
                 f"the log is of the domains {theirs}, the world is opened with {ours}; open it "
                 "with those of the log, or name another store"

@@ -76,6 +76,23 @@ def default_domain() -> Domain:
     return find_domain("world")()
 
 
+def with_needed(domains: Domain | Sequence[Domain]) -> list[Domain]:
+    """Return the domains of a world with the domains that they need and the world lacks.
+
+    Args:
+        domains: A domain, or several. Faults of a domain are left to the registry.
+
+    Raises:
+        DomainNotFound: A needed domain is not installed.
+    """
+    found = list(domains) if isinstance(domains, Sequence) else [domains]
+    for domain in found:  # it grows: a needed domain may need others
+        for name in getattr(domain, "needs", ()):
+            if all(getattr(other, "name", None) != name for other in found):
+                found.append(find_domain(name)())
+    return found
+
+
 def _installed() -> "EntryPoints":
     """Return the entry points by which installed domains are found."""
     from importlib.metadata import entry_points  # noqa: PLC0415  # 15 ms: it reads mails and archives
@@ -224,6 +241,8 @@ def _bundled(name: str, settings: Mapping[str, Json]) -> Domain:
 
 
 def _made(spec: str, factory: Callable[..., object], settings: Mapping[str, Json]) -> Domain:
+    former = getattr(factory, "former_settings", ())
+    settings = {name: value for name, value in settings.items() if name not in former}
     try:
         return make_domain(spec, factory, settings)
     except (TypeError, ValueError) as error:

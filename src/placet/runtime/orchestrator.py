@@ -34,7 +34,7 @@ from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain
-from placet.plugins.domains import default_domain
+from placet.plugins.domains import default_domain, with_needed
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.api import effects as effects_api
 from placet.runtime.api import history as history_api
@@ -99,7 +99,7 @@ class Orchestrator:
     ) -> None:
         self.config = OrchestratorConfig() if config is None else config
         require_a(self.config, OrchestratorConfig, "config")
-        self._domain = default_domain() if domain is None else domain
+        self._domains = with_needed(default_domain() if domain is None else domain)
         self._validator = effect_validator
         self._world: WorldRuntime | None = None
 
@@ -167,7 +167,7 @@ class Orchestrator:
         self._world = await opener.open(self._warn)
 
     def _opener(self, config: OrchestratorConfig) -> WorldOpener:
-        return WorldOpener(self._domain, config, self._validator)
+        return WorldOpener(self._domains, config, self._validator)
 
     def _warn(self, error: StoreError) -> None:
         from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
@@ -490,9 +490,8 @@ class Orchestrator:
 
     @property
     def domains(self) -> Sequence[Domain]:
-        """The domains of the world, in the order in which they were passed."""
-        domain = self._domain  # to ask whether it is a Domain would look at each part of the port
-        return list(domain) if isinstance(domain, Sequence) else [domain]
+        """The domains of the world, in the order in which they were passed, and those they need."""
+        return list(self._domains)
 
     @property
     def records(self) -> int:

@@ -356,6 +356,10 @@ class Domain(Protocol):
             `hides`, `sight`, `invariant_reads` and `Kind.reads_self` name count as declared.
         writes: Names of other domains whose collections this domain's rules and hooks may write.
             Collections whose prefix is no domain's name may be written by every domain.
+        needs: Names of other domains that its world must have; an `Orchestrator` adds a missing
+            one if it is installed.
+        former_settings: Names of settings of its earlier versions that it no longer has. They are
+            left out where the domain is made again from the settings in a log.
         invariant_reads: Entities on which its invariants depend, by name: a batch that changes
             none of them is not checked, and `changed` names no others. None: they depend on any
             entity.
@@ -372,6 +376,8 @@ class Domain(Protocol):
     tables: "Sequence[Table]" = ()
     collections: Collection[str] = ()
     writes: Collection[str] = ()
+    needs: Sequence[str] = ()
+    former_settings: Collection[str] = ()
     invariant_reads: Collection[Ref] | None = None
 
     def __init_subclass__(cls, **options: object) -> None:

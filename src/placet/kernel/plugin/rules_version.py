@@ -6,8 +6,9 @@ of their kind are converted by its upcasters; written records are never rewritte
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from placet.kernel.plugin.domain import overrides
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json
 from placet.schemas.errors import DomainError, StoreError
@@ -87,6 +88,29 @@ def require_compatible(then: Rules, scheduled: Iterable[Scheduled], registry: Re
                 f"{kind.version}, which has no upcaster from it (it has {known}); give the kind "
                 f"upcasters={{{version!r}: ...}}, or open the log with version {version!r}"
             )
+
+
+def added_domains(then: Iterable[str], registry: Registry) -> frozenset[str]:
+    """Return the domains of a registry that may be added to the log of a world.
+
+    Another domain of the world needs them (`Domain.needs`), and they have no state that begins
+    with the world, with an agent or with a table.
+
+    Args:
+        then: Names of the domains of the log.
+        registry: The present registry.
+    """
+    needed = {name for domain in registry.domains for name in domain.needs}
+    return frozenset(
+        domain.name
+        for domain in registry.domains
+        if domain.name in needed.difference(then)
+        and not domain.tables
+        and not any(overrides(domain, hook) for hook in _BEGINNINGS)
+    )
+
+
+_BEGINNINGS: Final = ("on_open", "on_register", "on_populate")
 
 
 def incompatibility(then: Rules, registry: Registry) -> str | None:
