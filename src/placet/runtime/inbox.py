@@ -172,6 +172,7 @@ class Inbox:
         seconds: float = 3_600.0,
         unshown: Sequence[str] = (),
         about: Mapping[str, Json] | None = None,
+        request_id: str = "",
     ) -> InboxAnswer:
         """Ask a person to approve intents; an equal plan that is open already is joined.
 
@@ -189,6 +190,8 @@ class Inbox:
             unshown: Collections of the records of the asking domain, of which the person is shown
                 no changes.
             about: Facts for the person, such as the goal of a plan.
+            request_id: Id of the request, which no other has had; empty for a random one. Draws
+                of the intents depend on it.
 
         Returns:
             The request, with the verdict that recorded it. If it was joined, the verdict is the
@@ -198,7 +201,7 @@ class Inbox:
             ClosedError, StoreError: The world is closed, or has failed.
         """
         held = await self._held(intents)
-        request = uuid4().hex
+        request = request_id or uuid4().hex
         payload: dict[str, Json] = {
             **UNFORESEEN,
             "id": request,

@@ -11,7 +11,7 @@ else than the person was shown. Only `RECORDER` may submit these kinds, so an ag
 permitted every kind can approve nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
 from typing import Final
 
@@ -50,6 +50,8 @@ _DENIED_SECONDS: Final = 3_600.0
 
 _ENDS: Final[Mapping[str, str]] = {"deny": "denied", "expire": "expired", "stale": "stale"}
 _UNITS_PER_INTENT: Final = 5
+_OF_PEOPLE: Final = frozenset({"shown", "foreseen", "undecided"})
+"""Fields of a request that tell the changes of its intents."""
 
 
 class Approvals(Domain):
@@ -105,6 +107,10 @@ class Approvals(Domain):
         if ref.collection != REQUESTS or ref.entity is None:
             return False
         return bool(state.get(REQUESTS, ref.entity, "agent") == agent_id)
+
+    def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
+        """Return the fields that tell the changes of a request, which may be of hidden entities."""
+        return _OF_PEOPLE if ref.collection == REQUESTS else ()
 
     def _ask(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
         return self._create(draft, intent["payload"], amends="")

@@ -40,6 +40,12 @@ PREVIEW: Final = "approvals.preview"
 DECIDE: Final = "approvals.decide"
 AMEND: Final = "approvals.amend"
 
+KINDS: Final = frozenset({ASK, PREVIEW, DECIDE, AMEND})
+"""The kinds of the domain. No agent but the recorder is permitted them."""
+
+NOT_FORESEEN: Final = "approvals.not_foreseen"
+"""Code of the refusal of an approved batch that would do anything else than was shown."""
+
 APPROVING: Final = "approving"
 """State of a request in the batch of its decision, after which it is `approved`."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from placet.kernel.plugin.approved import COLLECTIONS, key_of
+from placet.kernel.plugin.approved import COLLECTIONS, NOT_FORESEEN, key_of
 from placet.schemas.approval import Approval, HeldIntent
 from placet.schemas.codec import Json, thaw
 from placet.schemas.foreseen import UNDECIDED, FieldChange, Foreseen
@@ -21,7 +21,6 @@ UNFORESEEN: Final[Mapping[str, Json]] = {
 }
 """The fields of a request that its dry run finds."""
 
-_NOT_FORESEEN: Final = "approvals.not_foreseen"
 _TEMPORARY: Final = frozenset(
     {
         RefusalCode.STALE_CONTEXT,
@@ -99,7 +98,7 @@ def ends_request(verdict: Verdict) -> bool:
     or a condition is not. A quota, a full queue or a lease leaves the request open.
     """
     is_of_decision = any(
-        one.code.startswith("approvals.") and one.code != _NOT_FORESEEN for one in verdict.refusals
+        one.code.startswith("approvals.") and one.code != NOT_FORESEEN for one in verdict.refusals
     )
     if is_of_decision or any(one.code in _TEMPORARY for one in verdict.refusals):
         return False
