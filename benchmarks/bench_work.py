@@ -184,13 +184,6 @@ def session_cases() -> Iterator[Case]:
             "message": text,
         }  # fmt: skip
 
-    def approval(n: int) -> Payload:
-        return {
-            "approval_id": f"a{n}", "session": "s", "proposer": "ann", "goal": "", "base_seq": 0,
-            "actions": [{}] * 100, "needs": "approve", "foreseen": "", "role": "",
-            "digest": "d" * 16, "seconds": 1e6,
-        }  # fmt: skip
-
     def grant(n: int) -> Payload:
         return {
             "grant": f"g{n}", "proposer": "ann", "kinds": "*", "equals": {}, "uses": 1_000,
@@ -199,18 +192,12 @@ def session_cases() -> Iterator[Case]:
 
     recorder: dict[str, Payload] = {RECORDER: {}}
 
-    def opened(approvals: int = 0, grants: int = 0) -> Kernel:
+    def opened(grants: int = 0) -> Kernel:
         kernel = world_of(Sessions(), recorder)
         act(kernel, "session.turn", turn(0), agent_id=RECORDER)
-        for n in range(approvals):
-            act(kernel, "session.request_approval", approval(n), agent_id=RECORDER)
         for n in range(grants):
             act(kernel, "session.grant", grant(n), agent_id=RECORDER)
         return kernel
-
-    def resolve(n: int) -> Payload:
-        fields = {"decision": "approve", "by": "bob", "role": "", "digest": "d" * 16}
-        return {"approval_id": f"a{n % 63}", **fields}
 
     def end(_: int) -> Payload:
         more = [{"more": [1] * 3_000}]
@@ -220,21 +207,6 @@ def session_cases() -> Iterator[Case]:
     yield Case("session.turn", "long", opened, lambda n: turn(n + 1, "x" * 32_000), RECORDER)
     yield Case("session.ask", "again", lambda: asking(opened()), lambda _: ask, RECORDER)
     yield Case("session.end", "many results", opened, end, RECORDER)
-    yield Case(
-        "session.request_approval",
-        "some wait",
-        lambda: opened(40),
-        lambda n: approval(n + 99),
-        RECORDER,
-    )
-    yield Case(
-        "session.request_approval",
-        "all wait",
-        lambda: opened(64),
-        lambda n: approval(n + 99),
-        RECORDER,
-    )
-    yield Case("session.resolve", "all wait", lambda: opened(63), resolve, RECORDER)
     yield Case(
         "session.grant", "half full", lambda: opened(grants=500), lambda n: grant(n + 500), RECORDER
     )
@@ -248,8 +220,6 @@ def session_cases() -> Iterator[Case]:
         lambda _: {"grant": "g1", "proposer": "ann", "uses": 1},
         RECORDER,
     )
-    pinned = {"approval_id": "a1"}
-    yield Case("session.pin_draws", "of a request", opened, lambda _: pinned, RECORDER)
     yield Case("session.guard", "another seq", opened, lambda _: {"seq": 1}, RECORDER)
 
 

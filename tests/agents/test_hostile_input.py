@@ -446,11 +446,11 @@ async def test_an_agent_sees_only_the_records_of_its_own_sessions() -> None:
         await one.send("put 500")
         other = await world.register_agent("other")
         for handle, names in (
-            (await world.register_agent("agent"), ["session.approvals", "session.sessions"]),
+            (await world.register_agent("agent"), ["approvals.requests", "session.sessions"]),
             (other, []),
         ):
             state = (await handle.refresh_view()).state
-            seen = [name for name, rows in state.items() if name.startswith("session.") and rows]
+            seen = [name for name in state if name.startswith(("approvals.", "session."))]
             assert sorted(seen)[:2] == names
             assert "session.grants" not in seen
 
@@ -667,8 +667,8 @@ async def test_a_deadline_is_replayed_without_waiting() -> None:
         assert await session.world.digest() == digest
 
 
-async def test_a_replayed_session_with_approvals_differs_only_in_expiry_times() -> None:
-    """An approval request expires at a simulated time; everything else is identical."""
+async def test_a_replayed_session_with_approvals_differs_only_in_times() -> None:
+    """An approval request has the times of its decision and expiry; all else is identical."""
 
     async def lived(adapter: Any) -> tuple[Any, ReplayAdapter]:
         async with talk(adapter=adapter) as session:
@@ -678,7 +678,8 @@ async def test_a_replayed_session_with_approvals_differs_only_in_expiry_times() 
             world = session.world
             replay = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
             state = await world.state()
-            assert state["session.approvals"][hold].pop("expires") > 0
+            times = [state["approvals.requests"][hold].pop(name) for name in ("expires", "decided")]
+            assert min(times) > 0
             return state, replay
 
     state, replay = await lived(ScriptedAdapter([[put(500)]]))

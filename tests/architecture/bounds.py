@@ -282,15 +282,12 @@ BOUNDS: Final = (
     ),
     Bound(
         "open sessions with agents",
-        (
-            "agents/session/session.py:Session._catalogues",
-            "agents/loop/plan_executor.py:PlanExecutor.shown",
-        ),
+        ("agents/session/session.py:Session._catalogues",),
         "{sessions_max}",
         "a message has at most {placet.agents.proposal.limits:MESSAGE_BYTES_MAX}; the state keeps "
-        "64 turns and 64 approval requests of each",
+        "64 turns of each, and 1 024 approval requests of the world",
         "operators only; open approval requests are never dropped",
-        "503; `session.approvals_full`",
+        "503; `approvals.requests_full`",
     ),
     Bound(
         "requests to models that are not answered",

@@ -37,9 +37,9 @@ class Talking:
     async def say(self, message: str, token: str = "bob"):
         return await self.served.post(f"{MAIN}/messages", {"message": message}, token=token)
 
-    async def held(self, token: str = "bob") -> str:
+    async def held(self, amount: int = 500, token: str = "bob") -> str:
         """Create an approval request and return its id."""
-        answer = await self.say("/till.put amount=500", token)
+        answer = await self.say(f"/till.put amount={amount}", token)
         assert answer.status_code == 202, answer.text
         return answer.json()["approval_id"]  # type: ignore[no-any-return]
 
@@ -163,7 +163,7 @@ async def test_an_owner_whose_agent_is_removed_meanwhile_may_not_decide(monkeypa
     async with serving([Till(), Sessions()]) as served:
         await served.register("dave", owner="carol")
         await served.post("sessions", {"agent": "dave"})
-        hold = await Talking(served).held("operator")
+        hold = await Talking(served).held(token="operator")
         monkeypatch.setattr(http_sessions, "_speaks_for", goes)
         answer = await Talking(served).decide(hold, {"decision": "approve"}, "carol")
         assert (answer.status_code, len(asked)) == (403, 2)
@@ -189,8 +189,8 @@ async def test_a_later_agent_of_the_name_and_its_owner_have_no_access_to_its_ses
 async def test_a_later_agent_of_the_name_reads_nothing_of_its_sessions():
     async with talking() as talk:
         await talk.decide(await talk.held(), {"decision": "deny"})
-        await talk.held()
-        told = ("state", "state?path=session.turns", "state?path=session.approvals", "events")
+        await talk.held(600)
+        told = ("state", "state?path=session.turns", "state?path=approvals.requests", "events")
         before = [(await talk.served.get(path, token="alice")).text for path in told]
         assert all("sum" in text or "main" in text for text in before)
         await talk.served.world.remove_agent("alice")
@@ -212,7 +212,7 @@ async def test_an_approval_request_is_denied_or_edited():
         assert (denied.status_code, denied.json()["message"]) == (403, "deny by bob")
         actions = [{"kind": "till.put", "payload": {"amount": 7}}]
         edit = {"decision": "edit", "actions": actions}
-        assert (await talk.decide(await talk.held(), edit)).json()["outcome"] == "applied"
+        assert (await talk.decide(await talk.held(600), edit)).json()["outcome"] == "applied"
         assert await talk.total() == 7
 
 
@@ -269,6 +269,12 @@ async def test_a_proposer_sees_no_hidden_change_of_its_held_plan():
             (one,) = (await served.get(f"{MAIN}/approvals", token=token)).json()["approvals"]
             seen[token] = [change["path"] for change in one["diff"]]
         assert seen == {"bob": ["till.box/box/sum"], "alice": []}
+        (request,) = (
+            (await served.get("state?path=approvals.requests", token="alice"))
+            .json()["value"]
+            .values()
+        )
+        assert not {"shown", "foreseen", "undecided"} & request.keys()
 
 
 async def test_only_members_of_a_session_have_access():

@@ -69,12 +69,6 @@ def world(**settings: Any) -> Scene:
 SESSIONS = ["s", "t"]
 
 
-def _approval(random: Random) -> dict[str, Any]:
-    chosen = some(random, approval_id=["s.1", "t.1"], session=SESSIONS, proposer=["ann", "bob"])
-    plan = {"goal": "", "base_seq": 0, "actions": [{"kind": "x"}], "needs": "confirm"}
-    return {**chosen, **plan, "foreseen": "", "role": "", "digest": "d" * 16, "seconds": 5.0}
-
-
 SESSION_PAYLOADS: Mapping[str, Payload] = {
     "session.turn": partial(
         some, session=SESSIONS, turn=[1, 2, 3], agent=["ann", "bob"], mode=["assisted"],
@@ -85,12 +79,7 @@ SESSION_PAYLOADS: Mapping[str, Payload] = {
     ),
     "session.end": partial(
         some, session=SESSIONS, turn=[1, 2], outcome=["done"], stop=["done"], text=["t"],
-        results=[[]],
-    ),
-    "session.request_approval": _approval,
-    "session.resolve": partial(
-        some, approval_id=["s.1", "t.1"], decision=["approve", "deny"], by=["eve"], role=[""],
-        digest=["d" * 16],
+        results=[[]], approval_id=[..., "h"], ended=[..., ["h"]],
     ),
     "session.grant": partial(
         some, grant=["g", "h"], proposer=["ann", "bob"], kinds=["x"], equals=[{}], uses=[1, 2],
@@ -98,7 +87,6 @@ SESSION_PAYLOADS: Mapping[str, Payload] = {
     ),
     "session.use": partial(some, grant=["g", "h"], proposer=["ann", "bob"], uses=[1]),
     "session.guard": partial(some, seq=[1, 5]),
-    "session.pin_draws": partial(some, approval_id=["h"]),
 }  # fmt: skip
 
 KEYS = ["a", "b", "c"]
@@ -134,7 +122,7 @@ _OWN: Mapping[str, Scene] = {
         is_opened=True,
     ),
     "session": Scene(
-        partial(Sessions, turns_kept=2, approvals_kept=2, grants_kept=1),
+        partial(Sessions, turns_kept=2, grants_kept=1),
         SESSION_PAYLOADS,
         agents=("ann", RECORDER, "bob"),
     ),

@@ -1,6 +1,7 @@
 """The parts of an open world that the agent layer uses, as protocols.
 
-The layer imports no runtime; `placet.Orchestrator` satisfies `WorldPort`.
+The layer imports no runtime; `placet.Orchestrator` satisfies `WorldPort`, `placet.Inbox`
+`InboxPort`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any, Literal, Protocol
 from placet.actors.policies.contention import LeasingPort
 from placet.kernel.plugin.domain import Risk
 from placet.kernel.plugin.registry import Registry
+from placet.schemas.approval import Approval, InboxAnswer
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent
@@ -102,6 +104,50 @@ class Gateway(Protocol):
         The wait is at most `seconds_max` real seconds.
         An effect that is not settled by then has an outcome whose `succeeded` is None. A batch that
         was not admitted has no outcomes.
+        """
+
+
+class InboxPort(Protocol):
+    """The interface of the requests for approval of an open world; see `placet.Inbox`."""
+
+    async def ask(
+        self,
+        intents: Sequence[Intent],
+        *,
+        agent: Handle,
+        role: str = "",
+        seconds: float = 3_600.0,
+        unshown: Sequence[str] = (),
+        about: Mapping[str, Json] | None = None,
+        request_id: str = "",
+    ) -> InboxAnswer:
+        """Ask a person to approve intents; an equal plan that is open already is joined."""
+
+    async def decide(
+        self,
+        request: str,
+        decision: Literal["approve", "deny", "amend"],
+        *,
+        by: str,
+        role: str = "",
+        digest: str = "",
+        reason: str = "",
+        intents: Sequence[Intent] = (),
+    ) -> InboxAnswer:
+        """Record the decision of a person; with `approve` and `amend` the intents are applied.
+
+        Raises:
+            ApprovalUnknown: The state has no such request.
+        """
+
+    async def list(self, *, cursor: int = 0, limit: int = 64) -> Sequence[Approval]:
+        """Return a page of the requests that the state keeps, in the order of asking."""
+
+    async def get(self, request: str) -> Approval:
+        """Return a request.
+
+        Raises:
+            ApprovalUnknown: The state has no such request.
         """
 
 

@@ -6,12 +6,12 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from placet.agents.loop.recorder import UNPROPOSED
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.modes import MODES, mode_of
 from placet.agents.session.opener import session_name
 from placet.agents.session.session import Session
 from placet.cli.world_options import list_overrides, world_settings
-from placet.domains.session import KINDS
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
@@ -95,5 +95,5 @@ async def catalogue_of(session: Session) -> Catalogue:
     permitted = await world.gateway.permitted(session.agent_id)
     kinds = world.gateway.registry.kinds if permitted is None else permitted
     return Catalogue(
-        world.gateway.registry, frozenset(kinds) - KINDS, await world.gateway.executed()
+        world.gateway.registry, frozenset(kinds) - UNPROPOSED, await world.gateway.executed()
     )

@@ -45,7 +45,7 @@ class Robbed(Orchestrator):
         return verdict
 
 
-async def test_an_approval_of_an_inadmissible_plan_leaves_the_request_open() -> None:
+async def test_an_approval_of_a_plan_that_is_refused_ends_the_request() -> None:
     async with Orchestrator([Strict(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]]))
         await session.send("/till.put amount=5")
@@ -54,9 +54,9 @@ async def test_an_approval_of_an_inadmissible_plan_leaves_the_request_open() -> 
         await world.submit([bob.intent("till.empty")])
         refused = await session.resolve(turn.approval_id, "approve", "ann")
         assert (refused.outcome, refused.stop) == ("refused", "till.nothing")
-        assert [approval.state for approval in await session.approvals()] == ["open"]
-        await session.send("/till.put amount=5")
-        assert (await session.resolve(turn.approval_id, "approve", "ann")).outcome == "applied"
+        assert [approval.state for approval in await session.approvals()] == ["stale"]
+        again = await session.resolve(turn.approval_id, "approve", "ann")
+        assert again.message == f"request {turn.approval_id!r} is stale already; it is decided once"
 
 
 async def test_a_refusal_points_at_the_action_of_the_plan_and_not_of_the_batch() -> None:

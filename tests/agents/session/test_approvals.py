@@ -12,6 +12,7 @@ from placet import Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, PlannerInput, ScriptedAdapter, Session, SessionError, Turn
 from placet.agents.proposal.modes import PolicyDecision
 from placet.agents.proposal.plan import Plan
+from placet.domains.approvals import Approvals
 from placet.domains.memory import Memory
 from placet.domains.session import KINDS, Sessions
 from placet.kernel import Domain, Kind
@@ -22,17 +23,23 @@ pytestmark = pytest.mark.anyio
 
 
 class Meddled(Orchestrator):
-    """A world in which another agent commits first: after some dry runs, money is added."""
+    """A world in which another agent adds money after some dry runs, and before decisions."""
 
     meddling = 0
 
     async def submit(self, batch: Any, *, dry_run: bool = False, **options: Any) -> Any:
+        if batch[0]["kind"] == "approvals.decide":
+            await self._meddle()
         verdict = await super().submit(batch, dry_run=dry_run, **options)
-        if dry_run and verdict.admitted and self.meddling:
+        if dry_run and verdict.admitted:
+            await self._meddle()
+        return verdict
+
+    async def _meddle(self) -> None:
+        if self.meddling:
             self.meddling -= 1
             bob = await self.register_agent("bob")
             await super().submit([bob.intent("till.put", amount=1)])
-        return verdict
 
 
 async def test_an_approval_request_is_resolved_in_its_own_session_only() -> None:
@@ -57,7 +64,7 @@ async def test_an_approval_never_applies_an_effect_that_was_not_shown(times: int
         await session.send("/till.put amount=5")
         turn = await session.send("empty it")
         assert [(one.old, one.new) for one in turn.diff] == [(5, 0)]
-        world.meddling = times  # after the dry run of the approved plan
+        world.meddling = times  # before the batch of the approved plan
         done = await session.resolve(turn.approval_id, "approve", "ann")
         assert done.outcome == "held"
         assert done.approval_id != turn.approval_id
@@ -133,13 +140,13 @@ async def test_a_plan_is_refused_after_the_world_changed_too_often() -> None:
 
 
 async def test_open_approval_requests_are_never_evicted() -> None:
-    sessions = Sessions(approvals_kept=2)
-    async with talk(*[[put(100 + n)] for n in range(4)], domain=[Till(), sessions]) as session:
+    domains = [Till(), Sessions(), Approvals(kept=2)]
+    async with talk(*[[put(100 + n)] for n in range(4)], domain=domains) as session:
         first = await session.send("1")
         await session.send("2")
         full = await session.send("3")
         assert full.outcome == "refused"
-        assert full.stop == "session.approvals_full"
+        assert full.stop == "approvals.requests_full"
         assert full.attempts[0].issues[0].at == "/actions", "it is no one action's fault"
         assert (await session.resolve(first.approval_id, "deny", "ann")).stop == "denied"
         assert (await session.send("4")).outcome == "held", "what is resolved makes room"
@@ -153,21 +160,28 @@ async def test_an_invalid_edit_leaves_the_approval_request_open() -> None:
         assert wrong.stop == "kind_unknown"
         assert [approval.state for approval in await session.approvals()] == ["open"]
         own = await session.edit(turn.approval_id, [put(5)], "agent")
-        assert "the proposer does not resolve" in own.message
+        assert "the agent of an intent does not decide about it" in own.message
         assert (await session.edit(turn.approval_id, [put(5)], "ann")).outcome == "applied"
         assert (await session.edit(turn.approval_id, [put(5)], "ann")).stop == "denied"
         assert await total(session) == 5
 
 
 async def test_an_edit_needs_the_role_too() -> None:
-    def policy(*_: Any) -> PolicyDecision:
-        return PolicyDecision("hold", role="cashier")
+    def policy(plan: Plan, *_: Any) -> PolicyDecision:
+        is_small = plan.actions[0].payload["amount"] in range(100)
+        return PolicyDecision("hold", role="cashier" if is_small else "manager")
 
     async with talk([put(1)], policy=policy) as session:
         turn = await session.send("put")
         assert "needs the role" in (await session.edit(turn.approval_id, [put(2)], "ann")).message
+        more = await session.edit(turn.approval_id, [put(200)], "ann", role="cashier")
+        assert more.stop == "policy_denied", "a policy stands above a person's hand too"
+        assert "these actions need the role 'manager'" in more.message
+        assert [one.state for one in await session.approvals()] == ["open"]
         edited = await session.edit(turn.approval_id, [put(2)], "ann", role="cashier")
-        assert edited.outcome == "held", "a policy stands above a person's hand too"
+        assert edited.outcome == "applied"
+        assert [one.state for one in await session.approvals()] == ["amended", "approved"]
+        assert await total(session) == 2
 
 
 # the session's own kinds, by other ways than a proposal
@@ -185,21 +199,12 @@ async def test_an_agent_with_every_permission_cannot_record_for_the_session(kind
             "session": "main", "turn": 1, "outcome": "applied", "stop": "completed", "text": "",
             "results": [],
         },
-        "session.request_approval": {
-            "approval_id": "h", "session": "main", "proposer": "mallory", "goal": "", "base_seq": 0,
-            "actions": [{"kind": "till.empty"}], "needs": "confirm", "foreseen": "", "role": "",
-            "digest": "0" * 16, "seconds": 9.0,
-        },
-        "session.resolve": {
-            "approval_id": "h", "decision": "approve", "by": "ann", "role": "", "digest": "",
-        },
         "session.grant": {
             "grant": "g", "proposer": "mallory", "kinds": "*", "equals": {}, "uses": 9,
             "seconds": 9.0, "by": "ann",
         },
         "session.use": {"grant": "g", "proposer": "mallory", "uses": 1},
         "session.guard": {"seq": 0},
-        "session.pin_draws": {"approval_id": "h"},
     }  # fmt: skip
     async with talk([EMPTY]) as session:
         await session.send("go")

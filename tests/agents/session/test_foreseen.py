@@ -24,11 +24,15 @@ _RESOLUTIONS_MAX = 4
 
 
 class Meddled(Orchestrator):
-    """A world in which another agent acts after each of the next dry runs."""
+    """A world in which another agent acts after the next dry runs, and before decisions."""
 
     meddling = 0
 
     async def submit(self, batch: Any, *, dry_run: bool = False, **options: Any) -> Any:
+        is_approval = batch[0]["kind"] == "approvals.decide"
+        if is_approval and self.meddling:
+            self.meddling -= 1
+            await self.meddle(100 + self.meddling)
         verdict = await super().submit(batch, dry_run=dry_run, **options)
         if dry_run and self.meddling:
             self.meddling -= 1

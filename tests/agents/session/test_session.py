@@ -216,8 +216,8 @@ async def test_an_approved_plan_is_applied_once_as_it_was_shown() -> None:
 @pytest.mark.parametrize(
     ("by", "decision", "says"),
     [
-        ("agent", "approve", "the proposer does not resolve its plan"),
-        ("agent", "deny", "the proposer does not resolve its plan"),
+        ("agent", "approve", "the agent of an intent does not decide about it"),
+        ("agent", "deny", "the agent of an intent does not decide about it"),
         ("ann", "deny", "deny by ann"),
     ],
 )
@@ -260,7 +260,7 @@ async def test_a_person_may_edit_a_held_plan() -> None:
         edited = await session.edit(turn.approval_id, [put(50)], "ann")
         assert (edited.outcome, edited.route) == ("applied", "person")
         assert await total(session) == 50
-        assert [approval.state for approval in await session.approvals()] == ["edited"]
+        assert [approval.state for approval in await session.approvals()] == ["amended", "approved"]
 
 
 async def test_a_policy_asks_for_a_role_denies_or_fails_closed() -> None:

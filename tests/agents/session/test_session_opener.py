@@ -244,9 +244,7 @@ class Usurped(Orchestrator):
         return await super().submit(batch, dry_run=dry_run, **options)
 
 
-@pytest.mark.parametrize(
-    ("kind", "plan"), [("till.put", [put(1)]), ("session.request_approval", [EMPTY])]
-)
+@pytest.mark.parametrize(("kind", "plan"), [("till.put", [put(1)]), ("approvals.ask", [EMPTY])])
 async def test_a_plan_is_refused_if_its_agent_is_removed_before_the_decision(kind, plan) -> None:
     async with Usurped([Till(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([plan]))

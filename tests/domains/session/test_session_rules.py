@@ -42,21 +42,6 @@ class Room:
             message="m",
         )  # fmt: skip
 
-    def request_approval(
-        self, name: str, *, now: float = 0.0, role: str = "", seconds: float = 10.0
-    ) -> str:
-        return self.says(
-            "request_approval", now=now, approval_id=name, session="s", proposer="ann", goal="",
-            base_seq=0,
-            actions=[{"kind": "x"}], needs="confirm", foreseen="", role=role, digest="d" * 16,
-            seconds=seconds,
-        )  # fmt: skip
-
-    def resolve(self, name: str, decision: str = "approve", **changed: Any) -> str:
-        now = changed.pop("now", 0.0)
-        told = {"by": "eve", "role": "", "digest": "d" * 16, **changed}
-        return self.says("resolve", now=now, approval_id=name, decision=decision, **told)
-
     def grant(self, name: str, **changed: Any) -> str:
         now = changed.pop("now", 0.0)
         told = {"proposer": "ann", "by": "eve", "uses": 2, "seconds": 10.0, **changed}
@@ -65,9 +50,13 @@ class Room:
     def use(self, name: str, *, uses: int = 1, by: str = "ann", now: float = 0.0) -> str:
         return self.says("use", now=now, grant=name, proposer=by, uses=uses)
 
-    def end(self, number: int) -> str:
+    def end(self, number: int, **requests: Any) -> str:
         told: dict[str, Any] = {"outcome": "said", "stop": "said", "text": "", "results": []}
-        return self.says("end", session="s", turn=number, **told)
+        return self.says("end", session="s", turn=number, **told, **requests)
+
+    def waiting(self) -> tuple[str, ...]:
+        """Return the requests whose end no turn has recorded."""
+        return tuple(self.rows("sessions")["s"]["approvals"])
 
     def rows(self, collection: str) -> dict[str, Any]:
         return dict(self.kernel.state.get(f"session.{collection}", {}))
@@ -101,7 +90,7 @@ def test_the_state_keeps_a_bounded_number_of_turns() -> None:
     assert sorted(room.rows("turns")) == ["s/000005", "s/000006", "s/000007"]
 
 
-def test_a_turn_that_is_not_running_cannot_request_approval_or_end(room: Room) -> None:
+def test_a_turn_that_is_not_running_cannot_ask_or_end(room: Room) -> None:
     ask: dict[str, Any] = {"session": "s", "attempt": 1, "adapter": "x", "digest": ""}
     assert room.says("ask", turn=1, **ask) == "tool_unregistered"
     assert [room.end(1), room.end(1)] == ["", "turn_unknown"]
@@ -109,54 +98,19 @@ def test_a_turn_that_is_not_running_cannot_request_approval_or_end(room: Room) -
     assert room.end(9) == "turn_unknown"
 
 
-@pytest.mark.parametrize(
-    ("changed", "code"),
-    [
-        ({}, ""),
-        ({"by": "ann"}, "approval_own"),
-        ({"now": 10.0}, ""),
-        ({"now": 10.001}, "approval_expired"),
-        ({"now": 99.0, "decision": "deny"}, ""),
-        ({"role": "boss"}, ""),
-        ({"digest": "e" * 16}, "approval_changed"),
-        ({"decision": "stale"}, ""),
-        ({"decision": "edit", "now": 11.0}, "approval_expired"),
-        ({"decision": "perhaps"}, "payload_invalid"),
-        ({"actions": []}, "payload_invalid"),
-    ],
-)
-def test_a_resolution_is_checked_against_its_approval_request(
-    room: Room, changed: dict[str, Any], code: str
-) -> None:
-    assert room.request_approval("h") == ""
-    assert room.resolve("h", **changed) == code
-    state = room.rows("approvals")["h"]["state"]
-    assert (state == "open") == bool(code)
-    if not code:
-        assert room.resolve("h") == "approval_resolved", "once"
+def test_a_session_keeps_its_held_plans_until_a_turn_records_their_end(room: Room) -> None:
+    assert room.end(1, approval_id="a") == ""
+    assert (room.turn(2), room.end(2, approval_id="a")) == ("", "")
+    assert (room.turn(3), room.end(3, approval_id="b")) == ("", "")
+    assert room.waiting() == ("a", "b")
+    assert (room.turn(4), room.end(4, ended=["a", "other"], approval_id="c")) == ("", "")
+    assert room.waiting() == ("b", "c")
 
 
-def test_a_role_is_needed_to_apply_and_to_edit_but_not_to_deny(room: Room) -> None:
-    assert [room.request_approval(name, role="boss") for name in "abc"] == ["", "", ""]
-    assert room.resolve("a") == "role_missing"
-    assert room.resolve("a", "edit", role="cashier") == "role_missing"
-    assert room.resolve("a", role="boss") == ""
-    assert room.resolve("b", "deny") == ""
-    assert room.resolve("zzz") == "approval_unknown"
-
-
-def test_an_approval_request_has_a_session_and_a_unique_id(room: Room) -> None:
-    assert [room.request_approval("h"), room.request_approval("h")] == ["", "approval_exists"]
-    assert Room().request_approval("h") == "session_unknown"
-
-
-def test_open_approval_requests_are_never_dropped_for_new_ones() -> None:
-    room = Room(approvals_kept=2)
-    room.turn(1)
-    assert [room.request_approval(name) for name in "abc"] == ["", "", "approvals_full"]
-    assert room.request_approval("d", now=11.0) == "", "what is past its time makes room"
-    assert sorted(room.rows("approvals")) == ["b", "d"]
-    assert room.rows("sessions")["s"]["approvals"] == ("b", "d")
+def test_the_number_of_held_plans_of_a_session_is_bounded(room: Room) -> None:
+    for number in range(1, 101):
+        assert (room.end(number, approval_id=f"a{number}"), room.turn(number + 1)) == ("", "")
+    assert room.waiting() == tuple(f"a{number}" for number in range(37, 101))
 
 
 @pytest.mark.parametrize(
@@ -194,52 +148,40 @@ def test_used_up_and_expired_grants_free_their_slots() -> None:
     assert sorted(room.rows("grants")) == ["e"]
 
 
-def test_approval_requests_and_grants_of_an_agent_end_with_it(room: Room) -> None:
+def test_the_held_plans_and_grants_of_an_agent_end_with_it(room: Room) -> None:
     room.kernel.register_agent("ann")
-    assert [
-        room.request_approval("open"),
-        room.request_approval("done"),
-        room.resolve("done", "deny"),
-    ] == [""] * 3
+    assert room.end(1, approval_id="open") == ""
     assert [room.grant("hers"), room.grant("all", proposer="*")] == [""] * 2
     room.kernel.change_agent("ann", "removed")
     room.kernel.register_agent("ann")
-    assert [room.resolve("open"), room.use("hers"), room.use("all")] == [
-        "approval_unknown", "grant_unknown", "",
-    ]  # fmt: skip
+    assert [room.use("hers"), room.use("all")] == ["grant_unknown", ""]
+    assert room.waiting() == ()
 
 
 def test_a_later_agent_of_the_same_name_sees_nothing_of_the_former(room: Room) -> None:
     room.kernel.register_agent("ann")
-    assert [
-        room.request_approval("open"),
-        room.request_approval("done"),
-        room.resolve("done", "deny"),
-    ] == [""] * 3
-    assert [room.end(1), room.turn(2)] == [""] * 2
-    assert list(room.seen_by("ann")) == ["session.approvals", "session.sessions", "session.turns"]
+    assert [room.end(1, approval_id="open"), room.turn(2)] == [""] * 2
+    assert list(room.seen_by("ann")) == ["session.sessions", "session.turns"]
     room.kernel.change_agent("ann", "removed")
     room.kernel.register_agent("ann")
     assert room.seen_by("ann") == {}
-    assert [room.end(2), room.request_approval("late")] == ["turn_unknown"] * 2, (
-        "its turn has ended with it"
-    )
+    assert room.end(2) == "turn_unknown", "it has ended with its agent"
     assert [room.turn(1), room.turn(3)] == ["turn_out_of_order", ""], "no turn's name comes twice"
     assert room.seen_by("ann") == {"session.sessions": ["s"], "session.turns": ["s/000003"]}
 
 
 def test_another_agents_session_is_left_alone_by_a_removal(room: Room) -> None:
     room.kernel.register_agent("bob")
-    assert room.request_approval("open") == ""
+    assert room.end(1, approval_id="open") == ""
     before = room.seen_by("ann")
     room.kernel.change_agent("bob", "removed")
     assert room.seen_by("ann") == before
-    assert room.resolve("open") == ""
+    assert room.waiting() == ("open",)
 
 
 def test_the_removal_of_an_agent_replays_to_the_same_state(room: Room) -> None:
     room.kernel.register_agent("ann")
-    assert [room.request_approval("h"), room.grant("g"), room.turn(2)] == [""] * 3
+    assert [room.end(1, approval_id="h"), room.grant("g"), room.turn(2)] == [""] * 3
     room.kernel.change_agent("ann", "removed")
     assert room.turn(3) == ""
     again = Verifier([Sessions()])
@@ -249,17 +191,11 @@ def test_the_removal_of_an_agent_replays_to_the_same_state(room: Room) -> None:
     assert digests == {room.kernel.world_digest()}
 
 
-def test_an_approval_request_needs_a_running_turn(room: Room) -> None:
-    assert [room.end(1), room.request_approval("h"), room.turn(2), room.request_approval("h")] == [
-        "", "turn_unknown", "", "",
-    ]  # fmt: skip
-
-
 def test_a_guard_passes_at_one_seq_only(room: Room) -> None:
     assert room.says("guard", seq=room.kernel.seq + 1) == ""
     assert room.says("guard", seq=room.kernel.seq) == "seq_changed"
 
 
 def test_settings_recreate_the_domain() -> None:
-    made = Sessions(turns_kept=1, approvals_kept=2, grants_kept=3)
+    made = Sessions(turns_kept=1, grants_kept=3)
     assert Sessions(**made.settings()).settings() == made.settings()

@@ -4,67 +4,50 @@ The only place in the agent layer that submits. It submits as the agent for the 
 and as the recorder for the session's records; in one batch they pass or fail together.
 """
 
-from collections.abc import Mapping, Sequence
-from hashlib import blake2b
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final
 
 from placet.actors.policies.contention import lost_refs
+from placet.agents.loop.held_plans import about_plan, changes_of, plan_of, request_id_of
 from placet.agents.loop.recorder import SystemIntentFactory
-from placet.agents.ports import Handle, Outcome, WorldPort
+from placet.agents.ports import Handle, InboxPort, Outcome, WorldPort
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import RULINGS, ApprovalPolicy, Mode, PolicyDecision, covers
 from placet.agents.proposal.plan import Action, DecidedAction, Issue, Plan
 from placet.agents.proposal.turn_result import ActionOutcome, PlanResult, StateChange, Status
-from placet.domains.session import COLLECTIONS, PLAN_CHANGED
+from placet.domains.session import COLLECTIONS
+from placet.kernel.plugin import approved
 from placet.kernel.plugin.domain import Risk
-from placet.schemas.codec import Json, canonical, thaw, to_json
+from placet.schemas.approval import Approval
+from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.foreseen import FieldChange
 from placet.schemas.intent import Intent
-from placet.schemas.refusal import RefusalCode
+from placet.schemas.refusal import Refusal, RefusalCode
 from placet.schemas.verdict import Verdict
 
 _SEQ_CHANGED: Final = "session.seq_changed"
 """Refusal code of `session.guard`: the world is no longer at the seq that it names."""
-_NOT_FORESEEN: Final = f"session.{PLAN_CHANGED}"
-"""Refusal code of an approved plan that would not change what was shown."""
 _CONFLICT_CODES: Final = frozenset({_SEQ_CHANGED, "session.grant_over", "session.grant_unknown"})
 """Refusal codes that mean a concurrent change, of the world or of a grant."""
+BY_HAND: Final = Mode("autonomous", 32, frozenset({"read", "low", "medium", "high"}), 1)
+"""The mode for a person's own actions: none of them needs an approval."""
+
 _RETRIES: Final = 5
 """Largest number of tries of a preview or a submission that a concurrent change made void."""
-_SHOWN_MAX: Final = 64
-"""Approval requests whose changes are kept to be shown: as many as a session keeps in the state."""
-
-
-class Resolution(NamedTuple):
-    """An approval request, and the person who decides about it.
-
-    Attributes:
-        approval_id: Id of the request.
-        approval: The request, as in the state.
-        by: Name of the person.
-        role: Role of the person, as the host knows it.
-    """
-
-    approval_id: str
-    approval: Mapping[str, Json]
-    by: str
-    role: str
 
 
 class PlanExecutor:
-    """The part of a session that submits plans, holds them for approval, and resolves approvals.
+    """The part of a session that submits plans, and asks for the approval of held plans.
 
     Args:
         world: The world that decides the batches.
         session: Name of the session.
         agent: Handle of the proposing agent.
-        recorder: Records approvals in the log.
+        recorder: Makes the intents of the session.
+        inbox: The requests for approval of the world.
         limits: Limits of the agent.
         policy: A rule of the host about whole plans; None for none.
-
-    Attributes:
-        shown: Id of an approval request of this process -> the changes that a person is shown.
     """
 
     def __init__(
@@ -73,6 +56,8 @@ class PlanExecutor:
         session: str,
         agent: Handle,
         recorder: SystemIntentFactory,
+        inbox: InboxPort,
+        *,
         limits: AgentLimits,
         policy: ApprovalPolicy | None,
     ) -> None:
@@ -80,9 +65,9 @@ class PlanExecutor:
         self._session = session
         self._agent = agent
         self._recorder = recorder
+        self._inbox = inbox
         self._limits = limits
         self._policy = policy
-        self.shown: dict[str, tuple[StateChange, ...]] = {}
 
     async def submit(
         self, plan: Plan, mode: Mode, *, seconds_left: float, last: Sequence[Intent] = ()
@@ -104,10 +89,10 @@ class PlanExecutor:
             if broken is not None:
                 return _refused(plan, [broken])
             if not previewed.admitted:
-                return _refused_batch(plan, previewed, 0)
+                return _refused_batch(plan, previewed.refusals, 0)
             grants = await self._grants_for(plan, applied, risks, mode)
             if ruling.decision == "hold" or None in grants:
-                return await self._request_approval(plan, ruling)
+                return await self._ask(plan, ruling, previewed)
             ahead = self._guard(plan, previewed)
             for name in filter(None, grants):
                 proposer = self._agent.agent_id
@@ -122,95 +107,31 @@ class PlanExecutor:
                 return await self._result_of(plan, risks, verdict, len(ahead), seconds_left)
         return self._retries_exhausted(plan)
 
-    # approval requests
+    # requests for approval
 
-    async def resolve(self, person: Resolution, *, seconds_left: float) -> PlanResult:
-        """Apply a held plan as a person approved it, and return the result.
-
-        If its changes or effects would differ from the shown ones, create a new approval
-        request instead. The rule of `session.resolve` compares them in the batch that applies them.
-
-        Args:
-            person: The approval request, and the person who approves it.
-            seconds_left: Real seconds to wait for effects.
-        """
-        approval = person.approval
-        actions = tuple(DecidedAction(**action) for action in approval["actions"])
-        plan = Plan.model_construct(goal=approval["goal"], base_seq=0, actions=actions)
-        for _ in range(_RETRIES):
-            now = self._world.seq
-            plan = Plan.model_construct(goal=approval["goal"], base_seq=now, actions=actions)
-            resolution = self._resolution(person, "approve")
-            batch = [resolution, *self._intents(actions, now)]
-            verdict = await self._world.submit(batch, dry_run=True)
-            if verdict.admitted and "undecided" in approval:
-                risks = await self._risks(_with_normalized_payloads(plan, verdict, 1))
-                verdict = await self._world.submit(batch, shows_changes=True)
-                if verdict.admitted:
-                    return await self._result_of(plan, risks, verdict, 1, seconds_left)
-            if verdict.admitted or _NOT_FORESEEN in verdict.codes:
-                ruling = PolicyDecision("hold", approval["role"])
-                stale = self._resolution(person, "stale")
-                return await self._request_approval(plan, ruling, first=[stale])
-            if RefusalCode.STALE_CONTEXT not in verdict.codes:
-                return _refused_batch(plan, verdict, 1)
-        return self._retries_exhausted(plan)
-
-    async def decide(
-        self, person: Resolution, decision: str, *, dry_run: bool = False
-    ) -> list[Issue]:
-        """Record that a person denied an approval request, or replaced its plan.
-
-        Return the faults; an empty list if it was recorded. A dry run checks whether the person
-        may decide so, also to approve, and records nothing.
-        """
-        resolution = self._resolution(person, decision)
-        verdict = await self._world.submit([resolution], dry_run=dry_run)
-        issues = [Issue.of_refusal(refusal) for refusal in verdict.refusals]
-        return [issue for issue in issues if issue.code != _NOT_FORESEEN]  # the plan is not in it
-
-    async def _request_approval(
-        self,
-        plan: Plan,
-        ruling: PolicyDecision,
-        first: Sequence[Intent] = (),
-    ) -> PlanResult:
+    async def _ask(self, plan: Plan, ruling: PolicyDecision, previewed: Verdict) -> PlanResult:
+        """Ask a person to approve a plan whose preview was admitted."""
         limits = self._limits
-        actions = [action.to_row() for action in plan.actions]
-        needs = "approve" if ruling.role else "confirm"
-        seconds = limits.approve_seconds_max if ruling.role else limits.confirm_seconds_max
-        content = canonical([actions, plan.base_seq, self._agent.agent_id, self._session])
-        digest = blake2b(content, digest_size=16).hexdigest()
-        approval_id = f"{self._session}-{digest[:12]}-{self._world.seq}"
-        # With the draws that the plan will have when its request is approved.
-        pin = self._recorder.intent("session.pin_draws", approval_id=approval_id)
+        request_id = request_id_of(self._session, self._agent.agent_id, plan, self._world.seq)
         intents = self._intents(plan.actions, plan.base_seq)
-        previewed = await self._world.submit([pin, *intents], dry_run=True)
-        if not previewed.admitted:
-            return _refused_batch(plan, previewed, 1)
-        foreseen = previewed.foreseen
-        intent = self._recorder.intent(
-            "session.request_approval",
-            approval_id=approval_id,
-            session=self._session,
-            proposer=self._agent.agent_id,
-            goal=plan.goal,
-            base_seq=plan.base_seq,
-            actions=actions,
-            needs=needs,
+        for number, intent in enumerate(intents):
+            intent["req_id"] = f"{request_id}:{number}/ask"
+        answer = await self._inbox.ask(
+            intents,
+            agent=self._agent,
             role=ruling.role,
-            foreseen=foreseen.digest,
-            undecided=foreseen.undecided,
-            digest=digest,
-            seconds=seconds,
+            seconds=limits.approve_seconds_max if ruling.role else limits.confirm_seconds_max,
+            unshown=sorted(COLLECTIONS),
+            about=about_plan(self._session, plan, previewed),
+            request_id=request_id,
         )
-        verdict = await self._world.submit([*first, intent], identity=self._agent)
-        if RefusalCode.UNAUTHORIZED in verdict.codes:
+        request = answer.request
+        if request is None and RefusalCode.UNAUTHORIZED in answer.codes:
             return self._agent_removed(plan)
-        if not verdict.admitted:  # these intents are the recorder's
-            return _refused_batch(plan, verdict, len(first) + 1)
-        code = Code.APPROVAL_REQUIRED if ruling.role else Code.CONFIRMATION_REQUIRED
-        who = f"the approval of {ruling.role!r}" if ruling.role else "a person's confirmation"
+        if request is None or request.about.get("session") != self._session:
+            return _refused_batch(plan, answer.refusals, answer.ahead)
+        code = Code.APPROVAL_REQUIRED if request.role else Code.CONFIRMATION_REQUIRED
+        who = f"the approval of {request.role!r}" if request.role else "a person's confirmation"
         reason = f": {ruling.reason}" if ruling.reason else ""
         issue = Issue(code=code, message=f"this needs {who}{reason}", at="/actions")
         results = tuple(
@@ -219,21 +140,63 @@ class PlanExecutor:
             )
             for index, action in enumerate(plan.actions)
         )
-        changes = _changes(foreseen.changes)
-        self.shown[approval_id] = changes
-        if len(self.shown) > _SHOWN_MAX:
-            del self.shown[next(iter(self.shown))]  # the oldest, which is resolved or expired
-        return PlanResult("held", (issue,), results, changes, approval_id)
+        return PlanResult("held", (issue,), results, changes_of(request), request.id)
 
-    def _resolution(self, person: Resolution, decision: str) -> Intent:
-        return self._recorder.intent(
-            "session.resolve",
-            approval_id=person.approval_id,
-            decision=decision,
-            by=person.by,
-            role=person.role,
-            digest=person.approval["digest"],
+    async def approve(
+        self, held: Approval, by: str, role: str, *, seconds_left: float
+    ) -> PlanResult:
+        """Apply a held plan as a person approved it, and return the result.
+
+        If its changes or effects would differ from the shown ones, the request ends, and another
+        one is asked for the plan.
+
+        Args:
+            held: The request as the person was shown it.
+            by: Name of the person.
+            role: Role of the person.
+            seconds_left: Real seconds to wait for effects.
+        """
+        plan = plan_of(held, self._world.seq)
+        answer = await self._inbox.decide(held.id, "approve", by=by, role=role, digest=held.digest)
+        if answer.verdict.admitted:
+            calls = [(one["kind"], one["payload"]) for one in held.own_intents]
+            risks = await self._world.gateway.risks(calls)
+            return await self._result_of(plan, risks, answer.verdict, answer.ahead, seconds_left)
+        if approved.NOT_FORESEEN in answer.codes:
+            intents = self._intents(plan.actions, plan.base_seq)
+            previewed = await self._world.submit(intents, dry_run=True)
+            return await self._ask(plan, PolicyDecision("hold", held.role), previewed)
+        return _refused_batch(plan, answer.refusals, answer.ahead)
+
+    async def amend(
+        self, held: Approval, plan: Plan, by: str, role: str, *, seconds_left: float
+    ) -> PlanResult:
+        """Apply a person's plan instead of a held one, and return the result.
+
+        The policy of the host is asked about it. The request stays open if the plan is refused.
+
+        Args:
+            held: The request as the person was shown it.
+            plan: The actions of the person.
+            by: Name of the person.
+            role: Role of the person.
+            seconds_left: Real seconds to wait for effects.
+        """
+        intents = self._intents(plan.actions, plan.base_seq)
+        previewed = await self._world.submit(intents, dry_run=True)
+        applied = _with_normalized_payloads(plan, previewed)
+        risks = await self._risks(applied)
+        ruling, broken = self._rule(applied, risks, BY_HAND)
+        if broken is not None:
+            return _refused(plan, [broken])
+        if ruling.decision == "hold" and ruling.role not in {"", held.role}:
+            return _refused(plan, [_other_role(held.role, ruling.role)])
+        answer = await self._inbox.decide(
+            held.id, "amend", by=by, role=role, digest=held.digest, intents=intents
         )
+        if answer.verdict.admitted:
+            return await self._result_of(plan, risks, answer.verdict, answer.ahead, seconds_left)
+        return _refused_batch(plan, answer.refusals, answer.ahead)
 
     # risk, policy and grants
 
@@ -335,7 +298,7 @@ class PlanExecutor:
         The first `ahead` intents of the batch are the recorder's, before those of the plan.
         """
         if not verdict.admitted:
-            return _refused_batch(plan, verdict, ahead)
+            return _refused_batch(plan, verdict.refusals, ahead)
         results = verdict.results[ahead : ahead + len(plan.actions)]
         outcomes = await self._world.gateway.outcomes(verdict, seconds_max=max(0.0, seconds_left))
         decisions = []
@@ -414,12 +377,12 @@ def _refused(plan: Plan, issues: Sequence[Issue]) -> PlanResult:
     return PlanResult("rejected", tuple(issues), results)
 
 
-def _refused_batch(plan: Plan, verdict: Verdict, ahead: int) -> PlanResult:
+def _refused_batch(plan: Plan, refusals: Sequence[Refusal], ahead: int) -> PlanResult:
     """Return the outcome of a plan whose batch, with the recorder's intents ahead, was refused."""
     refused = _refused(
-        plan, [_shift_pointer(Issue.of_refusal(refusal), ahead) for refusal in verdict.refusals]
+        plan, [_shift_pointer(Issue.of_refusal(refusal), ahead) for refusal in refusals]
     )
-    names = [name for refusal in verdict.refusals for name in lost_refs(refusal)]
+    names = [name for refusal in refusals for name in lost_refs(refusal)]
     return refused._replace(contested=tuple(dict.fromkeys(names)))
 
 
@@ -449,12 +412,19 @@ def _broken_policy(fault: str) -> tuple[PolicyDecision, Issue]:
     return PolicyDecision("deny"), Issue(code=Code.POLICY_ERROR, message=message, at="/actions")
 
 
+def _other_role(held: str, needed: str) -> Issue:
+    message = (
+        f"these actions need the role {needed!r}, the request {held!r}: deny it, and propose "
+        "the actions instead"
+    )
+    return Issue(code=Code.POLICY_DENIED, message=message, at="/actions")
+
+
 def _name(action: Action, index: int) -> str:
     return action.id or str(index)
 
 
 def _changes(changes: Sequence[FieldChange]) -> tuple[StateChange, ...]:
-    """Return the changes that a plan makes, without those of the session's own records."""
-    return tuple(
-        StateChange.of(change) for change in changes if change.collection not in COLLECTIONS
-    )
+    """Return the changes that a plan makes, without those of sessions and requests."""
+    own = {*COLLECTIONS, *approved.COLLECTIONS}
+    return tuple(StateChange.of(change) for change in changes if change.collection not in own)

@@ -8,15 +8,10 @@ import anyio
 
 from placet.agents.ports import Handle, WorldPort
 from placet.agents.proposal.codes import Code
-from placet.agents.proposal.turn_result import (
-    ActionOutcome,
-    ApprovalRequest,
-    Route,
-    StateChange,
-    TurnEnd,
-)
+from placet.agents.proposal.turn_result import ActionOutcome, Route, TurnEnd
 from placet.agents.proposal.view_json import cut
-from placet.domains.session import turn_id
+from placet.domains.session import KINDS, turn_id
+from placet.kernel.plugin import approved
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import ClosedError, PlacetError, StoreError
 from placet.schemas.intent import Intent
@@ -29,6 +24,9 @@ _RESULTS_BYTES_MAX: Final = 40_000
 _RESULTS_MAX: Final = 64
 _TRIES: Final = 3
 _TURNS_READ: Final = 64
+
+UNPROPOSED: Final = KINDS | approved.KINDS
+"""Kinds of the recorders of sessions and of approvals, which no agent proposes."""
 
 GONE: Final = TurnEnd(
     "failed",
@@ -62,7 +60,7 @@ class SystemIntentFactory:
 
 
 class SessionRecorder:
-    """The writer of one session's records in the world's log: turns, model calls, approvals.
+    """The writer of one session's records in the world's log: turns, model calls, grants.
 
     Args:
         world: The world whose log has the session.
@@ -118,23 +116,35 @@ class SessionRecorder:
         with suppress(ClosedError, StoreError), anyio.move_on_after(GONE_SECONDS, shield=True):
             verdict = await self._world.submit([intent], dry_run=True)
             if verdict.replayed and verdict.admitted:
-                await self.end(intent["payload"]["turn"], GONE, (), "")
+                await self.end(intent["payload"]["turn"], GONE)
 
     async def end(
-        self, turn: int, end: TurnEnd, results: Sequence[ActionOutcome], approval_id: str
+        self,
+        turn: int,
+        end: TurnEnd,
+        results: Sequence[ActionOutcome] = (),
+        approval_id: str = "",
+        ended: Sequence[str] = (),
     ) -> None:
-        """Record the end of a turn: outcome, results of its actions, approval request.
+        """Record the end of a turn.
+
+        Args:
+            turn: Number of the turn.
+            end: Its outcome.
+            results: Results of its actions.
+            approval_id: The approval request of the plan that it held; empty for none.
+            ended: Approval requests whose end it records.
 
         Raises:
             SessionError: The end cannot be recorded.
         """
-        rows = _result_rows(results)
-        verdict = await self._submit_end(turn, end, rows, approval_id)
+        rows, about = _result_rows(results), (approval_id, ended)
+        verdict = await self._submit_end(turn, end, rows, *about)
         if any(STAGE_OF.get(code) is Stage.STRUCTURE for code in verdict.codes):
             # An output may be nested too deeply for a payload. Record the decisions without the
             # outputs: without a record, the applied actions would be unknown.
             bare = [_without_output(row) for row in rows]
-            verdict = await self._submit_end(turn, end, bare, approval_id)
+            verdict = await self._submit_end(turn, end, bare, *about)
         if not verdict.admitted and "session.turn_unknown" not in verdict.codes:
             message = (
                 f"the end of the turn is not recorded: {verdict.refusals[0].message}; look what "
@@ -143,8 +153,16 @@ class SessionRecorder:
             raise SessionError(message, verdict=verdict, has_started=True)
 
     async def _submit_end(
-        self, turn: int, end: TurnEnd, results: list[dict[str, Json]], approval_id: str
+        self,
+        turn: int,
+        end: TurnEnd,
+        results: list[dict[str, Json]],
+        approval_id: str,
+        ended: Sequence[str],
     ) -> Verdict:
+        requests: dict[str, Json] = {"approval_id": approval_id} if approval_id else {}
+        if ended:
+            requests["ended"] = list(ended)
         intent = self._system_intents.intent(
             "session.end",
             session=self._session,
@@ -153,7 +171,7 @@ class SessionRecorder:
             stop=str(end.stop),
             text=cut(end.message, _TEXT_BYTES_MAX),
             results=results,
-            approval_id=approval_id,
+            **requests,
         )
         return await self._world.submit([intent])
 
@@ -201,37 +219,9 @@ class SessionRecorder:
             raise PermissionError(verdict.refusals[0].message)
         return name
 
-    async def approval(self, approval_id: str) -> dict[str, Json] | None:
-        """Return an approval request of this session, and its proposer.
-
-        None if the session has none.
-        """
-        approvals = await self._world.gateway.entities("session.approvals", [approval_id])
-        approval = approvals.get(approval_id)
-        own = (self._session, self._agent.agent_id)
-        if approval is None or (approval["session"], approval["proposer"]) != own:
-            return None
-        return approval
-
-    async def approvals(
-        self, shown: Mapping[str, tuple[StateChange, ...]]
-    ) -> list[ApprovalRequest]:
-        """Return the approval requests of this session, oldest first.
-
-        An expired request has the state `expired`.
-
-        Args:
-            shown: Id of a request -> the changes that a person is shown.
-        """
-        approvals = []
-        names = (await self._row())["approvals"]
-        for name, approval in (
-            await self._world.gateway.entities("session.approvals", names)
-        ).items():
-            fields = {key: approval[key] for key in ApprovalRequest.model_fields if key in approval}
-            if approval["state"] == "open" and self._world.sim_time > approval["expires"]:
-                fields["state"] = "expired"
-            approvals.append(ApprovalRequest(id=name, diff=shown.get(name), **fields))
+    async def waiting(self) -> Sequence[str]:
+        """Return the held plans of this session whose end no turn has recorded."""
+        approvals: Sequence[str] = (await self._row())["approvals"]
         return approvals
 
     async def turns(

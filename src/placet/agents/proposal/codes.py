@@ -174,7 +174,7 @@ def facts_of(code: str) -> CodeFacts:
     """Return the properties of a code of the agent layer, of the gate, or of a domain."""
     if code in Code.__members__.values():
         return TABLE[Code(code)]
-    if code.startswith("session."):  # a record of the session: the proposer cannot repair it
+    if code.startswith(("session.", "approvals.")):  # a record that the proposer cannot repair
         return CodeFacts("gate", False, 409, "The session cannot record it.")
     if "." in code:
         return CodeFacts("domain", True, 422, "The rules of this world do not allow it.")

@@ -197,11 +197,10 @@ class ApprovalRequest(_Value):
         needs: The required decision: any person's confirmation, or the approval of a role.
         role: The role, if one is needed.
         proposer: Name of the proposing agent, which must not resolve the request.
-        state: `open`, `approved`, `denied`, `edited`, `stale`, or `expired`.
+        state: `open`, `approved`, `denied`, `amended`, `stale`, or `expired`.
         expires: Simulated time of its expiry, seconds.
         by: Name of the person who resolved the request.
-        diff: Changes that a person is shown before deciding; None if another process held the plan,
-            in which the changes are compared all the same.
+        diff: Changes that a person is shown before deciding, at most 512.
     """
 
     id: str
@@ -216,7 +215,7 @@ class ApprovalRequest(_Value):
     state: str
     expires: float
     by: str = ""
-    diff: tuple[StateChange, ...] | None = None
+    diff: tuple[StateChange, ...] = ()
 
     def __repr__(self) -> str:
         role = f" of {self.role!r}" if self.role else ""

@@ -1,4 +1,4 @@
-"""A view as the agent layer shows it: plain JSON, without the session's own entries."""
+"""A view as the agent layer shows it: plain JSON, without the records of sessions and approvals."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,16 +6,16 @@ from typing import Final
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.view import View
 
-_OWN: Final = "session."
+_RECORDS: Final = ("approvals.", "session.")
 _MEMORY: Final = "memory."
 
 
 def plain_view(view: View) -> dict[str, Json]:
-    """Return a view as plain JSON, without the collections of `session`. O(its size)."""
+    """Return a view as plain JSON, without records of sessions and approvals. O(its size)."""
     return {
         name: {entity: thaw(dict(fields)) for entity, fields in sorted(rows.items())}
         for name, rows in sorted(view.state.items())
-        if not name.startswith(_OWN)
+        if not name.startswith(_RECORDS)
     }
 
 

@@ -31,12 +31,26 @@ class ActiveTurn:
     mode: str
 
     async def end(
-        self, end: TurnEnd, attempts: Sequence[Attempt] = (), usage: Usage | None = None
+        self,
+        end: TurnEnd,
+        attempts: Sequence[Attempt] = (),
+        usage: Usage | None = None,
+        *,
+        ended: Sequence[str] = (),
     ) -> Turn:
-        """Record the end of the turn, and return the turn as its caller receives it."""
+        """Record the end of the turn, and return the turn as its caller receives it.
+
+        Args:
+            end: The end.
+            attempts: Answers of the adapter.
+            usage: Use of the adapter.
+            ended: Requests for approval whose end the turn records.
+        """
         plan_result = end.plan_result or PlanResult("rejected")
         try:
-            await self.recorder.end(self.number, end, plan_result.results, plan_result.approval_id)
+            await self.recorder.end(
+                self.number, end, plan_result.results, plan_result.approval_id, ended
+            )
         except SessionError as error:
             error.route = self.route
             raise

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from placet.agents.loop.model_calls import ModelCalls
-from placet.agents.loop.recorder import SessionError, row_of
-from placet.agents.ports import Handle, WorldPort
+from placet.agents.loop.recorder import UNPROPOSED, SessionError, row_of
+from placet.agents.ports import Handle, InboxPort, WorldPort
 from placet.domains.accounts import KINDS as ACCOUNT_KINDS
 from placet.domains.session import (
     KINDS,
@@ -20,6 +20,7 @@ from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import find_domain, make_domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.fork_handlers import LiveHandler
+from placet.runtime.inbox import Inbox
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.identity import is_identity
 from placet.schemas.names import name_fault
@@ -43,7 +44,7 @@ async def agent_handle(
         return await world.register_agent(agent_id)
     # A budget limits its agent only as long as the agent does not resolve reservations itself.
     kinds = known.keys() - ACCOUNT_KINDS if permissions is None else permissions
-    return await world.register_agent(agent_id, permissions=set(kinds) - KINDS)
+    return await world.register_agent(agent_id, permissions=set(kinds) - UNPROPOSED)
 
 
 async def recorder_handle(world: WorldPort) -> Handle:
@@ -53,12 +54,12 @@ async def recorder_handle(world: WorldPort) -> Handle:
 
 
 def require_sessions(world: WorldPort) -> None:
-    """Check that a world has the domain `session`.
+    """Check that a world has the domain `session`, and the domain `approvals` that it needs.
 
     Raises:
         ValueError: It has not.
     """
-    if not world.gateway.registry.kinds.keys() >= KINDS:
+    if not world.gateway.registry.kinds.keys() >= UNPROPOSED:
         raise ValueError(
             "this world has no domain 'session'; open it with placet.domains.session."
             "Sessions() among its domains, so that the log keeps the conversation"
@@ -119,6 +120,12 @@ async def model_calls(world: WorldPort) -> ModelCalls:
         ValueError: Another object executes this world's model calls.
     """
     return await ModelCalls.of(world, LiveHandler)
+
+
+def inbox_of(world: WorldPort) -> InboxPort:
+    """Return the requests for approval of a world."""
+    assert isinstance(world, Orchestrator), "only a world of this process has an inbox"
+    return Inbox(world)
 
 
 async def latest_mode(world: WorldPort, session: str) -> str:

@@ -11,9 +11,6 @@ its name, and no recorded model call is repeated.
 
 from collections.abc import (
     AsyncIterator,
-    Awaitable,
-    Callable,
-    Generator,
     Iterable,
     Mapping,
     Sequence,
@@ -27,13 +24,20 @@ from placet.actors.policies.contention import check_lease_after
 from placet.actors.supervisor import HomeLoop
 from placet.agents.adapters import as_adapter
 from placet.agents.adapters.legacy import confirms, plan_of_answer
+from placet.agents.loop.held_plans import HeldPlans, end_of_request, end_of_unknown
 from placet.agents.loop.model_calls import ModelCalls, digest_of, request_digest
-from placet.agents.loop.plan_executor import PlanExecutor, Resolution
+from placet.agents.loop.plan_executor import PlanExecutor
 from placet.agents.loop.planning_loop import PlanningLoop, decided, end_of, end_of_stop
-from placet.agents.loop.recorder import GONE, GONE_SECONDS, SessionRecorder, SystemIntentFactory
+from placet.agents.loop.recorder import (
+    GONE,
+    GONE_SECONDS,
+    UNPROPOSED,
+    SessionRecorder,
+    SystemIntentFactory,
+)
 from placet.agents.loop.shared_budget import SharedBudget, require_account
 from placet.agents.loop.turn_lease import TurnLease
-from placet.agents.ports import Handle, WorldPort
+from placet.agents.ports import Handle, InboxPort, WorldPort
 from placet.agents.proposal.adapter import Adapter, Media, PlannerInput, PlannerOutput
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.codes import TABLE, Code
@@ -42,12 +46,19 @@ from placet.agents.proposal.limits import MESSAGE_BYTES_MAX, AgentLimits
 from placet.agents.proposal.modes import ApprovalPolicy, Mode, ModeName, mode_of
 from placet.agents.proposal.plan import Issue, Plan, plan_json
 from placet.agents.proposal.plan_parser import parse
-from placet.agents.proposal.turn_result import ApprovalRequest, Attempt, Route, Turn, TurnEnd
+from placet.agents.proposal.turn_result import (
+    ApprovalRequest,
+    Attempt,
+    PlanResult,
+    Route,
+    Turn,
+    TurnEnd,
+)
 from placet.agents.proposal.view_json import cut, plain_view
 from placet.agents.session.active_turn import ActiveTurn
 from placet.agents.session.context_builder import ContextBuilder
 from placet.agents.session.message_route import MessageCommand, parse_command
-from placet.domains.session import KINDS
+from placet.agents.session.session_opener import SessionOpener
 from placet.kernel.ledger.leases import LEASE_KINDS
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
@@ -58,10 +69,9 @@ if TYPE_CHECKING:
 
 DecisionName = Literal["approve", "deny", "edit"]
 
+_OF_REQUEST: Final = "approvals."
 _DECISIONS: Final = frozenset({"approve", "deny", "edit"})
 _CATALOGUES_MAX: Final = 2
-_BY_HAND: Final = Mode("autonomous", 32, frozenset({"read", "low", "medium", "high"}), 1)
-"""The mode for a person's own actions: none of them needs an approval."""
 
 
 class Session:
@@ -80,6 +90,7 @@ class Session:
         agent: Handle,
         system_intents: Handle,
         calls: ModelCalls,
+        inbox: InboxPort,
         *,
         mode: str,
         adapter: object,
@@ -97,9 +108,13 @@ class Session:
         self._lease_after = lease_after
         self._adapter = None if adapter is None else as_adapter(adapter)
         own = SystemIntentFactory(world, system_intents)
+        self._inbox = inbox
+        self._held_plans = HeldPlans(inbox, name, agent.agent_id)
         self._recorder = SessionRecorder(world, own, name, agent)
         self._budget = None if budget is None else SharedBudget(budget, agent.agent_id, world, own)
-        self._plan_executor = PlanExecutor(world, name, agent, own, limits, policy)
+        self._plan_executor = PlanExecutor(
+            world, name, agent, own, inbox, limits=limits, policy=policy
+        )
         self._context_builder = ContextBuilder(agent, limits)
         # Held from the record of a turn's beginning to that of its end: turns never overlap.
         self._turn_lock = anyio.Lock()
@@ -137,7 +152,7 @@ class Session:
         policy: ApprovalPolicy | None = None,
         budget: str | None = None,
         lease_after: int | None = 1,
-    ) -> "SessionOpener":
+    ) -> SessionOpener["Session"]:
         """Open a session: `async with Session.open(...) as session`, or await it and `close` it.
 
         Args:
@@ -190,6 +205,7 @@ class Session:
                 proposer,
                 recorder,
                 await opener.model_calls(opened),
+                opener.inbox_of(opened),
                 mode=mode or await opener.latest_mode(opened, session),
                 adapter=adapter,
                 limits=limits or AgentLimits(),
@@ -288,15 +304,18 @@ class Session:
             self._turn_lock,
             self._turn(f"{decision} {approval_id}, by {by}", "person") as turn,
         ):
-            person, issues = await self._may_resolve(approval_id, decision, by, role)
-            if person is None or issues:
-                return await turn.end(_denied(issues[0]))
-            if decision != "approve":
-                issues = await self._plan_executor.decide(person, decision)
-                text = issues[0].message if issues else f"{decision} by {by}"
-                return await turn.end(TurnEnd("refused", Code.DENIED, text))
-            result = await self._plan_executor.resolve(person, seconds_left=self.limits.seconds_max)
-            return await turn.end(end_of(result))
+            held = await self._held_plans.get(approval_id)
+            if held is None:
+                return await turn.end(end_of_unknown(approval_id))
+            if decision == "approve":
+                result = await self._plan_executor.approve(
+                    held, by, role, seconds_left=self.limits.seconds_max
+                )
+                return await self._decided(turn, result, approval_id)
+            answer = await self._inbox.decide(held.id, "deny", by=by, role=role, digest=held.digest)
+            text = answer.message or f"{decision} by {by}"
+            end = TurnEnd("refused", Code.DENIED, text)
+            return await turn.end(end, ended=await self._held_plans.ended([approval_id]))
 
     async def edit(
         self,
@@ -306,10 +325,10 @@ class Session:
         *,
         role: str = "",
     ) -> Turn:
-        """Deny an approval request, and submit a person's actions instead; return the turn.
+        """Apply a person's actions in the place of an approval request; return the turn.
 
         Args:
-            approval_id: Id of the approval request; it stays open if the actions are no valid plan.
+            approval_id: Id of the approval request; it stays open if the actions are refused.
             actions: Kinds and payloads, for which the person answers.
             by: Name of the person.
             role: Role of the person, as the host knows it.
@@ -321,17 +340,18 @@ class Session:
             self._turn_lock,
             self._turn(f"instead of {approval_id}, by {by}", "person") as turn,
         ):
-            person, issues = await self._may_resolve(approval_id, "edit", by, role)
-            if person is None or issues:
-                return await turn.end(_denied(issues[0]))
+            held = await self._held_plans.get(approval_id)
+            if held is None:
+                return await turn.end(end_of_unknown(approval_id))
             proposal = plan_json(turn.message, self.world.seq, actions)
             catalogue = await self._catalogue()
             plan, issues = parse(proposal, domain=catalogue, limits=self.limits)
-            if plan is not None:
-                closed = await self._plan_executor.decide(person, "edit")
-                if closed:
-                    return await turn.end(_denied(closed[0]))
-            return await self._carry_out(turn, plan, issues, mode=_BY_HAND)
+            if plan is None or plan.stop is not None:
+                return await self._carry_out(turn, plan, issues)
+            result = await self._plan_executor.amend(
+                held, plan, by, role, seconds_left=self.limits.seconds_max
+            )
+            return await self._decided(turn, result, approval_id)
 
     async def grant(
         self,
@@ -366,9 +386,9 @@ class Session:
     async def approvals(self) -> list[ApprovalRequest]:
         """Return the approval requests of this session, newest last.
 
-        An expired request has the state `expired`.
+        An expired request has the state `expired`. O(requests that the world keeps).
         """
-        return await self._recorder.approvals(self._plan_executor.shown)
+        return await self._held_plans.all()
 
     # state
 
@@ -427,7 +447,7 @@ class Session:
         for number in await self._recorder.running():
             if (self.name, number) not in self._calls.turns:
                 text = "the process ended during the turn; check which actions were applied"
-                await self._recorder.end(number, TurnEnd("failed", Code.INTERNAL, text), (), "")
+                await self._recorder.end(number, TurnEnd("failed", Code.INTERNAL, text))
 
     async def close(self) -> None:
         """Accept no more messages, stop the running turn, and close the session's resources.
@@ -488,16 +508,22 @@ class Session:
             self._planning_loop = None
         return await turn.end(end, planning_loop.attempts, planning_loop.counters.usage)
 
-    async def _may_resolve(
-        self, approval_id: str, decision: str, by: str, role: str
-    ) -> tuple[Resolution | None, list[Issue]]:
-        """Return an approval request of this session that a person may decide about."""
-        approval = await self._recorder.approval(approval_id)
-        if approval is None:
-            message = f"there is no approval request {approval_id!r} in this session"
-            return None, [Issue(code="session.approval_unknown", message=message)]
-        person = Resolution(approval_id, approval, by, role)
-        return person, await self._plan_executor.decide(person, decision, dry_run=True)
+    # requests for approval
+
+    async def _decided(self, turn: ActiveTurn, result: PlanResult, approval_id: str) -> Turn:
+        """End the turn of a person's decision about a request."""
+        end = end_of(result)
+        if result.status == "rejected" and end.stop.startswith(_OF_REQUEST):
+            end = TurnEnd("refused", Code.DENIED, end.message)  # of the decision, not of the plan
+        return await turn.end(end, ended=await self._held_plans.ended([approval_id]))
+
+    async def record_decisions(self) -> None:
+        """Record a turn for each decision that was made by another way than this session."""
+        for name in await self._held_plans.ended(await self._recorder.waiting()):
+            request = await self._held_plans.get(name)
+            end = end_of_unknown(name) if request is None else end_of_request(request)
+            async with self._recorded_turn(end.message, "person") as turn:
+                await turn.end(end, ended=[name])
 
     async def _carry_out(
         self, turn: ActiveTurn, plan: Plan | None, issues: list[Issue], mode: Mode | None = None
@@ -526,9 +552,16 @@ class Session:
 
     @asynccontextmanager
     async def _turn(self, message: str, route: Route) -> AsyncIterator[ActiveTurn]:
-        """Begin a turn, and record its end also when its body raises or is canceled."""
+        """Record decisions of others, and begin a turn."""
         self._require_open()
         self._is_stopped = False
+        await self.record_decisions()
+        async with self._recorded_turn(message, route) as turn:
+            yield turn
+
+    @asynccontextmanager
+    async def _recorded_turn(self, message: str, route: Route) -> AsyncIterator[ActiveTurn]:
+        """Begin a turn, and record its end also when its body raises or is canceled."""
         message = cut(message, MESSAGE_BYTES_MAX)
         mode = self.mode
         number = await self._recorder.begin(message, mode, route)
@@ -552,7 +585,7 @@ class Session:
     async def _catalogue(self, without: frozenset[str] = frozenset()) -> Catalogue:
         permitted = await self.world.gateway.permitted(self.agent_id)
         known = self.world.gateway.registry.kinds if permitted is None else permitted
-        kinds = frozenset(known) - KINDS - without
+        kinds = frozenset(known) - UNPROPOSED - without
         executed = await self.world.gateway.executed()
         catalogue = self._catalogues.get((kinds, executed))
         if catalogue is None:  # compiled again only when the kinds or executors of the agent change
@@ -561,37 +594,3 @@ class Session:
                 self._catalogues.clear()
             self._catalogues[kinds, executed] = catalogue
         return catalogue
-
-
-class SessionOpener:
-    """A session that is being opened: await it, or use it as an async context manager.
-
-    Args:
-        open_in: Creates the session, and enters a world that it opens into an exit stack.
-    """
-
-    def __init__(self, open_in: Callable[[AsyncExitStack], Awaitable[Session]]) -> None:
-        self._open_in = open_in
-        self._session: Session | None = None
-
-    def __await__(self) -> Generator[object, None, Session]:
-        return self._open().__await__()
-
-    async def __aenter__(self) -> Session:
-        self._session = await self._open()
-        return self._session
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-    async def _open(self) -> Session:
-        async with AsyncExitStack() as closing:
-            session = await self._open_in(closing)
-            await session.close_stale_turns()
-            session.closing = closing.pop_all()
-        return session
-
-
-def _denied(issue: Issue) -> TurnEnd:
-    return TurnEnd("refused", Code.DENIED, issue.message)

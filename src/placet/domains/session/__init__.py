@@ -1,14 +1,13 @@
-"""The session domain: turns, model calls, approval requests and grants as records of the log.
+"""The session domain: turns, model calls and grants as records of the log.
 
-Agents are never permitted these kinds; their session submits them. So an approval is used once, the
-log names the person who gave it, and it covers exactly the shown plan.
+Agents are never permitted these kinds; their session submits them. Plans wait for a person in the
+domain `approvals`.
 """
 
 from placet.domains.session.domain import Sessions, other_agent, turn_id
 from placet.domains.session.payloads import (
     COLLECTIONS,
     KINDS,
-    PLAN_CHANGED,
     PROPOSE,
     RECORDER,
     SESSION_CHARS_MAX,
@@ -17,7 +16,6 @@ from placet.domains.session.payloads import (
 __all__ = [
     "COLLECTIONS",
     "KINDS",
-    "PLAN_CHANGED",
     "PROPOSE",
     "RECORDER",
     "SESSION_CHARS_MAX",

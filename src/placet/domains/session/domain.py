@@ -1,45 +1,29 @@
-"""The session domain: the rules of turns, approval requests and grants, and their states."""
+"""The session domain: the rules of turns and grants, and their states."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from placet.domains.session.payloads import (
-    APPROVALS,
-    COLLECTIONS,
+    APPROVALS_MAX,
     GRANTS,
-    PLAN_CHANGED,
     PROPOSE,
     RECORDER,
     SESSIONS,
     TURNS,
-    ApprovalPayload,
     AskPayload,
     EndPayload,
     GrantPayload,
     GuardPayload,
-    PinPayload,
-    ResolvePayload,
     TurnPayload,
     UsePayload,
 )
-from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, Upcaster, refuse
+from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
-from placet.schemas.foreseen import Preview, is_foreseen
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
-
-_ENDS: Final[Mapping[str, str]] = {
-    "approve": "approved",
-    "deny": "denied",
-    "edit": "edited",
-    "stale": "stale",
-}
-
-_APPROVAL_WORK: Final = 5
-"""Units of work of looking at one approval request of a session."""
 
 _GRANTS_PER_UNIT: Final = 30
 _GRANTS_LOOKED_AT_PER_UNIT: Final = 3
@@ -47,49 +31,34 @@ _GRANTS_LOOKED_AT_PER_UNIT: Final = 3
 
 
 class Sessions(Domain):
-    """The domain of sessions: their turns, approval requests and grants.
+    """The domain of sessions: their turns and grants. Plans are held by the domain `approvals`.
 
     Args:
         turns_kept: Latest turns that the state keeps of each session; the log has all of them.
-        approvals_kept: Approval requests that the state keeps of each session.
         grants_kept: Grants that the state keeps of the whole world.
     """
 
     name = "session"
-    version = "1"
-    collections = (APPROVALS, GRANTS, SESSIONS, TURNS)
+    version = "2"
+    collections = (GRANTS, SESSIONS, TURNS)
+    needs = ("approvals",)
+    former_settings = ("approvals_kept",)
 
-    def __init__(
-        self, *, turns_kept: int = 64, approvals_kept: int = 64, grants_kept: int = 1_024
-    ) -> None:
+    def __init__(self, *, turns_kept: int = 64, grants_kept: int = 1_024) -> None:
         self._turns_kept = turns_kept
-        self._approvals_kept = approvals_kept
         self._grants_kept = grants_kept
         self.kinds = (
             _kind("turn", TurnPayload, self._turn, "A turn begins."),
             _kind("ask", AskPayload, _ask, "Ask a proposer.", PROPOSE),
             _kind("end", EndPayload, _end, "A turn ends."),
-            _kind(
-                "request_approval",
-                ApprovalPayload,
-                self._request_approval,
-                "A plan waits for a person.",
-                version="2",
-            ),
-            _kind("resolve", ResolvePayload, _resolve, "A person decides."),
             _kind("grant", GrantPayload, self._grant, "A person permits kinds in advance."),
             _kind("use", UsePayload, _use, "A grant is used."),
             _kind("guard", GuardPayload, _guard, "Only if nothing has changed since."),
-            _kind("pin_draws", PinPayload, _pin_draws, "A plan is dry-run for an approval."),
         )
 
     def settings(self) -> Mapping[str, Json]:
         """Return the keyword arguments that recreate the domain."""
-        return {
-            "turns_kept": self._turns_kept,
-            "approvals_kept": self._approvals_kept,
-            "grants_kept": self._grants_kept,
-        }
+        return {"turns_kept": self._turns_kept, "grants_kept": self._grants_kept}
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
         """Remove an agent's entities; the log keeps them.
@@ -99,7 +68,7 @@ class Sessions(Domain):
         A session keeps its count of turns, so that a late answer cannot match a later turn of the
         same number.
         """
-        for collection, field in ((TURNS, "agent"), (APPROVALS, "proposer"), (GRANTS, "proposer")):
+        for collection, field in ((TURNS, "agent"), (GRANTS, "proposer")):
             for entity in _owned(draft, collection, field, agent_id):
                 draft.delete(collection, entity)
         for session in _owned(draft, SESSIONS, "agent", agent_id):
@@ -121,15 +90,13 @@ class Sessions(Domain):
             draft.put(TURNS, turn, "price", answer["price"])
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Return whether a session, turn or approval request is the agent's; False for grants.
+        """Return whether a session or turn is the agent's; False for grants.
 
         False for a collection as a whole, in which those of other agents come and go. A session is
         visible while its latest turn is stored, so a former agent's sessions are not.
         """
         if ref.entity is None:
             return False
-        if ref.collection == APPROVALS:
-            return bool(state.get(APPROVALS, ref.entity, "proposer") == agent_id)
         turn = ref.entity
         if ref.collection == SESSIONS:
             turn = turn_id(ref.entity, state.get(SESSIONS, ref.entity, "turns", 0))
@@ -173,38 +140,6 @@ class Sessions(Domain):
         _forget(draft, TURNS, turn_id(session, number - self._turns_kept))
         return None
 
-    def _request_approval(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
-        payload: Mapping[str, Json] = intent["payload"]
-        approval_id, session = payload["approval_id"], payload["session"]
-        approvals_max = self._approvals_kept
-        if draft.exists(APPROVALS, approval_id):
-            message = f"there is an approval request {approval_id!r} already"
-            return refuse("approval_exists", message, at="/approval_id")
-        if not draft.exists(SESSIONS, session):
-            return refuse("session_unknown", f"there is no session {session!r}", at="/session")
-        turn = turn_id(session, draft.get(SESSIONS, session, "turns"))
-        if draft.get(TURNS, turn, "outcome") != "running":
-            return _not_running(turn, "/session")
-        fields = {name: payload[name] for name in payload if name not in {"approval_id", "seconds"}}
-        expires = draft.sim_time + payload["seconds"]
-        draft.create(
-            APPROVALS, approval_id, {**fields, "expires": expires, "state": "open", "by": ""}
-        )
-        approvals = (*draft.get(SESSIONS, session, "approvals"), approval_id)
-        draft.charge(len(approvals) * _APPROVAL_WORK)
-        resolved = [name for name in approvals if _is_resolved(draft, name)]
-        oldest = resolved[: max(0, len(approvals) - approvals_max)]
-        if len(approvals) - len(oldest) > approvals_max:
-            return refuse(
-                "approvals_full", f"{approvals_max} plans wait for a person; resolve some first"
-            )
-        for name in oldest:
-            _forget(draft, APPROVALS, name)
-        draft.put(
-            SESSIONS, session, "approvals", tuple(name for name in approvals if name not in oldest)
-        )
-        return None
-
     def _grant(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
         payload: Mapping[str, Json] = intent["payload"]
         grant = payload["grant"]
@@ -228,13 +163,8 @@ class Sessions(Domain):
         return None
 
 
-def _kind(
-    name: str, payload: object, rule: Rule, summary: str, *effects: str, version: str = "1"
-) -> Kind:
-    """Make a kind that only the session recorder may use.
-
-    A payload of an older version is a payload of the present one too.
-    """
+def _kind(name: str, payload: object, rule: Rule, summary: str, *effects: str) -> Kind:
+    """Make a kind that only the session recorder may use."""
 
     def guarded(draft: Draft, intent: Intent) -> RuleRefusal | None:
         if intent["agent_id"] != RECORDER:
@@ -243,18 +173,7 @@ def _kind(
             )
         return rule(draft, intent)
 
-    upcasters: dict[str, Upcaster] = {
-        str(older): lambda payload: payload for older in range(1, int(version))
-    }
-    return Kind(
-        f"session.{name}",
-        payload,
-        guarded,
-        effects=effects,
-        summary=summary,
-        version=version,
-        upcasters=upcasters,
-    )
+    return Kind(f"session.{name}", payload, guarded, effects=effects, summary=summary)
 
 
 def _guard(draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -262,10 +181,6 @@ def _guard(draft: Draft, intent: Intent) -> RuleRefusal | None:
     if draft.seq == seq:
         return None
     return refuse("seq_changed", f"this was meant for seq {seq}, it is {draft.seq}; look again")
-
-
-def _pin_draws(draft: Draft, intent: Intent) -> None:
-    draft.pin_draws(intent["payload"]["approval_id"])
 
 
 def _ask(draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -286,58 +201,19 @@ def _end(draft: Draft, intent: Intent) -> RuleRefusal | None:
         return _not_running(turn, "/turn")
     for name in ("outcome", "stop", "text", "results"):
         draft.put(TURNS, turn, name, payload[name])
+    _remember_held(draft, payload)
     return None
 
 
-def _resolve(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    payload: Mapping[str, Json] = intent["payload"]
-    approval_id = payload["approval_id"]
-    approval = draft.entity(APPROVALS, approval_id)
-    if approval is None:
-        message = f"there is no approval request {approval_id!r}"
-        return refuse("approval_unknown", message, at="/approval_id")
-    if approval["state"] != "open":
-        message = (
-            f"approval request {approval_id!r} is {approval['state']} already; it is resolved once"
-        )
-        return refuse("approval_resolved", message, at="/approval_id")
-    if payload["by"] == approval["proposer"]:
-        return refuse(
-            "approval_own", "the proposer does not resolve its plan; ask another person", at="/by"
-        )
-    is_denial = payload["decision"] in {"deny", "stale"}
-    if draft.sim_time > approval["expires"] and not is_denial:
-        message = f"approval request {approval_id!r} is expired; propose the plan again"
-        return refuse("approval_expired", message)
-    if approval["role"] and payload["role"] != approval["role"] and not is_denial:
-        wanted, role = approval["role"], payload["role"]
-        message = f"this needs the role {wanted!r}, {payload['by']!r} came with {role!r}"
-        return refuse("role_missing", message, at="/role")
-    if payload["digest"] != approval["digest"]:
-        return refuse(
-            "approval_changed",
-            "the digest shown is not the digest of this request; look again",
-            at="/digest",
-        )
-    if payload["decision"] == "approve" and "undecided" in approval:
-        draft.pin_draws(approval_id)
-        foreseen, undecided = approval["foreseen"], approval["undecided"]
-        draft.check_changes(lambda preview: _require_foreseen(preview, foreseen, undecided))
-    draft.put(APPROVALS, approval_id, "state", _ENDS[payload["decision"]])
-    draft.put(APPROVALS, approval_id, "by", payload["by"])
-    return None
-
-
-def _require_foreseen(preview: Preview, foreseen: str, undecided: Json) -> RuleRefusal | None:
-    """Refuse an approval whose plan does not do in this batch what its approver was shown."""
-    changes = [change for change in preview.changes if change.collection not in COLLECTIONS]
-    if is_foreseen(preview._replace(changes=changes), foreseen, undecided):
-        return None
-    return refuse(
-        PLAN_CHANGED,
-        "the plan changes other values than the approval request showed; read it again",
-        at="/approval_id",
-    )
+def _remember_held(draft: Draft, payload: Mapping[str, Json]) -> None:
+    """Keep the request that a turn asked for, until a turn has recorded its end."""
+    session, asked, ended = payload["session"], payload.get("approval_id"), payload.get("ended", ())
+    if not asked and not ended:
+        return
+    waiting = [one for one in draft.get(SESSIONS, session, "approvals") if one not in ended]
+    if asked and asked not in waiting:
+        waiting.append(asked)
+    draft.put(SESSIONS, session, "approvals", tuple(waiting[-APPROVALS_MAX:]))
 
 
 def _use(draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -387,12 +263,6 @@ def _owned(draft: Draft, collection: str, field: str, agent_id: str) -> list[str
 def _forget(draft: Draft, collection: str, entity: str) -> None:
     if draft.exists(collection, entity):
         draft.delete(collection, entity)
-
-
-def _is_resolved(draft: Draft, approval_id: str) -> bool:
-    """Return whether an approval request can no longer be resolved."""
-    fields: Mapping[str, Json] = draft.entity(APPROVALS, approval_id) or {"state": "gone"}
-    return bool(fields["state"] != "open" or draft.sim_time > fields["expires"])
 
 
 def _is_over(draft: Draft, grant: str) -> bool:

@@ -63,7 +63,6 @@ function element(plan, worldPath, complain) {
 
 /** Name the changes that a plan makes; a value that is decided when it is applied is never shown as one. */
 function changeLines(diff) {
-  if (!diff) return [made("li", "quiet", "Its changes are compared when it is approved; they were shown by an earlier process.")];
   if (!diff.length) return [made("li", "quiet", "It changes nothing.")];
   const lines = diff.slice(0, CHANGES_MAX).map(({ path, op, old, new: next }) => {
     const item = made("li");

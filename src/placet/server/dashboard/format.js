@@ -75,8 +75,8 @@ export const MARKS = {
 const ENDS = { applied: "admitted", held: "waits", refused: "failed", failed: "failed" };
 const OUTCOMES = {
   "session.end": ({ outcome }) => ENDS[outcome] ?? "other",
-  "session.request_approval": () => "waits",
-  "session.resolve": ({ decision }) => (decision === "approve" || decision === "edit" ? "admitted" : "failed"),
+  "approvals.ask": () => "waits",
+  "approvals.decide": ({ decision }) => (decision === "approve" ? "admitted" : "failed"),
 };
 const WHYS_MAX = 3;
 

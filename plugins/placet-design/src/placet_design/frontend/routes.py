@@ -66,7 +66,8 @@ from placet_design.views import read_design, version_of
 
 table = Routes("designs")
 
-_SESSION: Final = "session"
+_BESIDE: Final = frozenset({"approvals", "session"})
+"""Names of the domains that a world of a design may have too."""
 _WORLD_NOUN: Final = "design"
 """What a world is called here."""
 
@@ -130,9 +131,9 @@ def routes(app: Starlette) -> list[ApiRoute]:
     domains = list(worlds.first.domains)
     if any(isinstance(domain, Design) for domain in domains):
         context.access = role_of
-    if [domain.name for domain in domains] not in ([_WORLD_NOUN], [_WORLD_NOUN, _SESSION]):
-        return []
     design, *beside = domains
+    if design.name != _WORLD_NOUN or {domain.name for domain in beside} - _BESIDE:
+        return []
     assert isinstance(design, Design), "the domain of this name is this class"
     setup = design.setup
 

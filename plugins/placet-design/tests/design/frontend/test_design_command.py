@@ -296,7 +296,9 @@ def test_a_store_with_sessions_is_refused_with_the_command_to_use(placet, monkey
     for arguments in (("--show",), ("beam 9 m",)):
         outcome = placet("design", *arguments, *STORE)
         assert outcome.code == 1
-        assert "holds a world of design, session, and `placet design` takes" in outcome.err
+        assert (
+            "holds a world of design, session, approvals, and `placet design` takes" in outcome.err
+        )
         assert "with `placet chat`" in outcome.err
 
 
