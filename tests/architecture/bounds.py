@@ -194,8 +194,9 @@ BOUNDS: Final = (
         "a subscriber behind them reads the log",
     ),
     Bound(
-        "streams (WebSockets), subscriptions and observers of theirs",
+        "streams (WebSockets, events of approvals), subscriptions and observers of theirs",
         (
+            "server/approvals/events.py:ApprovalEvents._open",
             "server/streams.py:Streams._of_submitter",
             "server/streams.py:SendTurns._waiting",
             "actors/publisher.py:Publisher._places",
@@ -377,6 +378,7 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "runtime/config.py:OrchestratorConfig.quotas",
         "runtime/recorded_world.py:RecordedWorld.origin",
         "server/config.py:ServeConfig.claims",
+        "server/config.py:ServeConfig.people",
         "server/credentials.py:Credentials._known",
         "server/http/reads.py:Reads._debts",
         "server/http/reads.py:Reads._held_ns",
@@ -406,6 +408,9 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "agents/proposal/legacy.py:ChatIntent.inputs",
         "agents/proposal/plan.py:Action.payload",
         "frontends/sessions/bodies.py:ReplacementAction.payload",
+        "server/approvals/outcomes.py:_Search._effects",
+        "server/approvals/outcomes.py:_Search._found",
+        "server/routes/approvals.py:ReplacementCall.payload",
         "frontends/sessions/bodies.py:SessionOpening.people",
         "runtime/executors/offline_settlement.py:_Writer._records",
         "server/routes/agents.py:Registration.attributes",

@@ -234,24 +234,6 @@ async def test_an_invalid_decision_is_a_problem(body):
         assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
 
 
-async def test_a_name_sees_the_held_plans_that_it_may_decide():
-    async with talking() as talk:
-        hold = await talk.held()
-        for token, expected in [
-            ("operator", [hold]),
-            ("bob", [hold]),
-            ("alice", []),
-            ("carol", []),
-        ]:
-            listed = (await talk.served.get("approvals", token=token)).json()["approvals"]
-            assert [one["id"] for one in listed] == expected
-            for one in listed:
-                changed = [(change["path"], change["old"], change["new"]) for change in one["diff"]]
-                assert changed == [("till.box/box/sum", 0, 500)]
-        await talk.decide(hold, {"decision": "deny"})
-        assert (await talk.served.get("approvals", token="bob")).json() == {"approvals": []}
-
-
 class SealedTill(Till):
     """A till whose sum no agent sees."""
 

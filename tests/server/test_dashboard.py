@@ -10,14 +10,18 @@ from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.server import create_app, dashboard
 from placet.server.config import ServeConfig
-from placet.server.dashboard import HEADERS, PAGE, PARTS, PLAYER, POLICY
+from placet.server.dashboard import APPROVALS, HEADERS, PAGE, PARTS, PLAYER, POLICY
 from tests.cli.command_line import move
 from tests.kernel.builders import add
 from tests.server.served import TOKENS, serving
 
 SCRIPTS = sorted(name for name in PARTS if name.endswith(".js"))
-PAGES = {PAGE: "main.js", PLAYER: "player.js"}
-STYLES = {PAGE: {"style.css"}, PLAYER: {"style.css", "player.css"}}
+PAGES = {PAGE: "main.js", PLAYER: "player.js", APPROVALS: "approvals_page.js"}
+STYLES = {
+    PAGE: {"style.css"},
+    PLAYER: {"style.css", "player.css"},
+    APPROVALS: {"style.css"},
+}
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 # What makes markup or a program of a text, or brings in what is not ours.
@@ -111,7 +115,7 @@ def test_the_page_has_no_inline_script_and_calls_this_server_only(name):
     for tag, attributes in Elements(page).found:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
         assert tag not in {"style", "iframe", "object", "embed", "base"}
-        assert tag != "a" or attributes["href"] in {"./", "play"}
+        assert tag != "a" or attributes["href"] in {"./", "approvals", "play"}
         if tag in {"script", "link"}:
             loaded.add(attributes.get("src") or attributes.get("href"))
     assert loaded == {f"dashboard/{part}" for part in (PAGES[name], "icon.svg", *STYLES[name])}

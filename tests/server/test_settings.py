@@ -330,3 +330,60 @@ def test_the_environment_of_the_process_is_read(tmp_path):
 )
 def test_only_loopback_is_loopback(host, is_loopback):
     assert ServeConfig(host=host).is_loopback == is_loopback
+
+
+def test_persons_and_notices_are_read_and_printed(tmp_path):
+    path = write(
+        tmp_path,
+        """
+        [people.ann]
+        roles = ["manager"]
+        [people.bob]
+        roles = []
+        [approvals]
+        webhook = "https://example.org/hook"
+        webhook_secret_env = "HOOK_SECRET"
+        command = ["notify", "-v"]
+        """,
+    )
+    settings = load_settings(path, environ={})
+    assert settings.serve.people == {"ann": ["manager"], "bob": []}
+    assert settings.serve.approvals.command == ["notify", "-v"]
+    assert dict(settings.values())["people"] == {
+        "ann": {"roles": ["manager"]},
+        "bob": {"roles": []},
+    }
+    of_variable = load_settings(
+        has_file=False, environ={"PLACET_PEOPLE": '{ann = {roles = ["manager"]}}'}
+    )
+    assert of_variable.serve.people == {"ann": ["manager"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[people.ann]\nrole = ["manager"]', "people.ann must be .* got the key 'role'"),
+        ("[people]\nann = 5", "people.ann must be"),
+        ('[people.ann]\nroles = "manager"', "people.ann.roles must be a list of names"),
+        ('[people.ann]\nroles = [""]', "people.ann.roles must be a list of names"),
+        ('people = "ann"', "people must be a table"),
+        ("[approvals]\nwebhok = 1", "there is no key 'approvals.webhok'; .*approvals.webhook"),
+        ('[approvals]\nwebhook = "https://a.example"', "are set together"),
+        (
+            '[approvals]\nwebhook = "https://ann:pw@a.example"\nwebhook_secret_env = "X"',
+            "without name and password",
+        ),
+        (
+            '[approvals]\nwebhook = "https://a.example"\nwebhook_secret_env = "hush"',
+            "the name of an environment variable in capitals",
+        ),
+        ("[approvals]\ncommand = []", "a list of the program and its arguments"),
+        ('[approvals]\ncommand = "notify"', "approvals.command"),
+    ],
+)
+def test_a_fault_of_persons_or_notices_is_named(tmp_path, text, message):
+    path = write(tmp_path, text)
+    with pytest.raises(SettingsError, match=message) as caught:
+        load_settings(path, environ={})
+    assert "pw" not in str(caught.value)
+    assert "hush" not in str(caught.value)

@@ -23,6 +23,7 @@ OTHER_PARTS = {
     "{agent_id:path}": "alice",
     "{session}": "main",
     "{approval_id}": "a1",
+    "{approval}": "a1",
     "{phase}": "hull",
 }
 QUERIES = {

@@ -21,7 +21,6 @@ from placet.plugins.domains import default_domain, find_domain, make_domain
 from placet.plugins.entry_points import ROUTES, Plugin, PluginBroken, plugins
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.recorded_world import SESSION
 from placet.runtime.registry_json import registry_json
 from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.codec import to_json
@@ -37,8 +36,9 @@ from placet.server.http import problems
 from placet.server.http.fair_share import FairShare
 from placet.server.http.request_id import HEADER, RequestId
 from placet.server.openapi import build_document
+from placet.server.people import check_people
 from placet.server.roles import check_claimants, check_claimed_worlds
-from placet.server.routes import agents, batches, health, history, state, stream
+from placet.server.routes import agents, approvals, batches, health, history, state, stream
 from placet.server.worlds import Worlds
 from placet.stores.url import file_of, is_lasting
 
@@ -67,6 +67,8 @@ def build_app(
     )
     app.state.timelines = _timelines(app.state.context.worlds, serve.limits)
     check_claimants(serve.claims, credentials.submitters)
+    roles = {role for one in domains for role in one.roles}
+    check_people(serve.people, credentials.submitters, roles)
     app.state.operator_token = operator_token
     app.state.schemas = {}
     app.state.kinds = cache(
@@ -112,14 +114,17 @@ def _controls_of(world: Orchestrator) -> Controls:
     commands = ["pause", "suspend"]
     if world.config.clock == "stepped":
         commands.append("step")
-    if any(domain.name == SESSION for domain in world.domains):
+    if any(domain.name == approvals.DOMAIN for domain in world.domains):
         commands.append("approvals")
     return Controls(commands, world.is_paused)
 
 
 def _routes(app: Starlette, serve: ServeConfig) -> list[BaseRoute]:
     """Return all routes, those first that are asked most: they are tried in order."""
-    tables = (batches.table, state.table, health.table, history.table, agents.table)
+    tables = (
+        *(batches.table, state.table, health.table, history.table),
+        *(approvals.table, agents.table),
+    )
     routes: list[BaseRoute] = [route for table in tables for route in table.routes()]
     routes.append(stream.route)
     for plugin in plugins(ROUTES).values():

@@ -8,6 +8,7 @@ from typing import Final
 
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import HttpLimits
+from placet.server.approvals_config import ApprovalsConfig
 from placet.server.credentials import (
     Credentials,
     CredentialsError,
@@ -16,6 +17,7 @@ from placet.server.credentials import (
     read_tokens,
 )
 from placet.server.model_config import ModelConfig
+from placet.server.people import People, check_roles
 from placet.server.roles import Claims
 
 PORT_MAX: Final = 65_535
@@ -42,6 +44,9 @@ class ServeConfig:
         drain_seconds: Seconds to keep serving after SIGTERM, while `/readyz` returns 503.
         limits: All bounds of the HTTP server.
         model: The model that sessions ask unless they name another, and the limits of their turns.
+        people: Name of a person -> the roles in which the person decides about requests for
+            approval. Each person has a token of this name.
+        approvals: Where notices of new requests for approval are sent.
     """
 
     host: str = "127.0.0.1"
@@ -57,6 +62,8 @@ class ServeConfig:
     drain_seconds: float = 0.0
     limits: HttpLimits = field(default_factory=HttpLimits)
     model: ModelConfig = field(default_factory=ModelConfig)
+    people: People = field(default_factory=dict)
+    approvals: ApprovalsConfig = field(default_factory=ApprovalsConfig)
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= PORT_MAX:
@@ -65,6 +72,7 @@ class ServeConfig:
             raise ValueError(
                 f"drain_seconds must be 0 to {DRAIN_SECONDS_MAX}, got {self.drain_seconds!r}"
             )
+        check_roles(self.people)
         for origin in self.cors_origins:
             if origin != "*" and ("://" not in origin or origin.endswith("/")):
                 raise ValueError(

@@ -26,13 +26,21 @@ from placet.schemas.documents import DocumentError, DocumentTooLarge, parse_toml
 from placet.schemas.errors import DomainError, PlacetError
 from placet.schemas.limits import HttpLimits, Limits
 from placet.schemas.name_suggestions import did_you_mean
+from placet.server.approvals_config import ApprovalsConfig
 from placet.server.config import ServeConfig
 from placet.server.model_config import ModelConfig
+from placet.server.people import people_of
 from placet.stores.documents import read_toml
 
 _SETTING: Final = "settings."
 MODEL: Final = "model."
 """Prefix of the keys of the language model of conversations."""
+
+APPROVALS: Final = "approvals."
+"""Prefix of the keys of what is told of new requests for approval."""
+
+PEOPLE: Final = "people"
+"""The table of the persons who decide about requests for approval."""
 
 VARIABLE_PREFIX: Final = "PLACET_"
 FILE_NAME: Final = "placet.toml"
@@ -130,16 +138,18 @@ class ServerSettings:
 
     def values(self) -> Iterator[tuple[str, Json]]:
         """Yield every key and its value, in the order of the file."""
-        yield "domain", self.domain
         world, serve = self.world, self.serve
-        parts = (world, world.limits, serve, serve.limits, serve.model)  # as in `_MODELS`
+        yield "domain", self.domain
+        yield PEOPLE, {name: {"roles": [*roles]} for name, roles in serve.people.items()}
+        # As in `_MODELS`.
+        parts = (world, world.limits, serve, serve.limits, serve.model, serve.approvals)
         for (section, hints), part in zip(_HINTS.items(), parts, strict=True):
             for name in hints:
                 yield section + name, getattr(part, name)
         yield "settings", dict(self.settings)
 
 
-_LEFT_OUT: Final = frozenset({"limits", "model", "origin"})
+_LEFT_OUT: Final = frozenset({"limits", "model", "people", "approvals", "origin"})
 """Sections of their own, and what a program sets that knows what it began."""
 
 _MODELS: Final[dict[str, type[Any]]] = {
@@ -148,6 +158,7 @@ _MODELS: Final[dict[str, type[Any]]] = {
     "serve.": ServeConfig,
     "serve.limits.": HttpLimits,
     MODEL: ModelConfig,
+    APPROVALS: ApprovalsConfig,
 }
 
 
@@ -158,6 +169,7 @@ _HINTS: Final = {
 _TYPE_OF: Final[Mapping[str, Any]] = {
     "domain": str,
     "settings": dict,
+    PEOPLE: dict,
     **{section + name: of for section, hints in _HINTS.items() for name, of in hints.items()},
 }
 KEYS: Final = tuple(_TYPE_OF)
@@ -330,7 +342,14 @@ def _checked(given: Mapping[str, Given], recorded: RecordedWorld | None) -> Serv
         _require_same_world(given, recorded)
         settings = {**recorded.settings, **settings}
         sources = {**_recorded_sources(recorded), **sources}
-    serve = _make(given, "serve.", limits=_make(given, "serve.limits."), model=_make(given, MODEL))
+    serve = _make(
+        given,
+        "serve.",
+        limits=_make(given, "serve.limits."),
+        model=_make(given, MODEL),
+        people=_people(given),
+        approvals=_make(given, APPROVALS),
+    )
     return ServerSettings(
         domain=domain or ("world" if recorded is None else recorded.main_domain),
         settings=settings,
@@ -339,6 +358,14 @@ def _checked(given: Mapping[str, Given], recorded: RecordedWorld | None) -> Serv
         sources=sources,
         recorded=recorded,
     )
+
+
+def _people(given: Mapping[str, Given]) -> dict[str, list[str]]:
+    """Return the persons of the table `people`, with their roles."""
+    try:
+        return people_of(_plain(given, PEOPLE, dict) or {})
+    except ValueError as error:
+        raise SettingsError(f"{given[PEOPLE].source}: {error}") from error
 
 
 def _domain_settings(given: Mapping[str, Given]) -> dict[str, Json]:

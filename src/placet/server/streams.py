@@ -1,5 +1,7 @@
 """The open streams of an application: how many there are, their turns, and the texts they share.
 
+A stream is a WebSocket, or a response of server-sent events.
+
 A message is encoded once for all streams that show the same page of events to the same viewer at
 the same seq. In one pass of the event loop only `_SENDS_PER_PASS` streams begin to send, so that a
 request waits behind that many and not behind all.
@@ -13,13 +15,14 @@ from typing import Final
 from placet.schemas.limits import HttpLimits
 from placet.server.http.problems import Problem
 
+NO_MORE_STREAMS: Final = "the server takes no more streams; come back later"
 _SENDS_PER_PASS: Final = 8
 _TEXT_CHARS_MAX: Final = 4 * 1024 * 1024
 """Of all texts that are kept."""
 
 
 class Streams:
-    """The open streams (WebSockets) of one application: their number, turns and shared texts.
+    """The open streams of one application: their number, turns and shared texts.
 
     Attributes:
         turns: The queue in which a stream waits before it sends.
@@ -61,7 +64,7 @@ class Streams:
                 "close one first",
             )
         if self.count >= self._limits.streams_max:
-            raise Problem("unavailable", "the server takes no more streams; come back later")
+            raise Problem("unavailable", NO_MORE_STREAMS)
         self._of_submitter[submitter] += 1
 
     def leave(self, submitter: str) -> None:

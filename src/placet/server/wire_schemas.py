@@ -6,6 +6,7 @@ Payloads of kinds are the domains' own; other bodies are the structs that read t
 from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
+from placet.schemas.approval import ApprovalState
 from placet.schemas.codec import Json
 from placet.schemas.condition import (
     CONDITIONS_MAX,
@@ -97,7 +98,51 @@ _WORLD: Final = {
     "durability": _DURABILITY,
 }
 
+_CALL: Final = _object(
+    kind=_TEXT,
+    payload=_OPEN,
+    key=_TEXT,
+    status={"enum": ["running", "done", "failed", "doubt", "unknown"]},
+    output=_ANYTHING,
+    optional=("status", "output"),
+)
+_CHANGE: Final = _object(
+    entity=_TEXT,
+    field=_or_null("string"),
+    op={"enum": ["add", "replace", "remove", "undecided"]},
+    old=_ANYTHING,
+    new=_ANYTHING,
+)
+_APPROVAL: Final = _object(
+    id=_TEXT,
+    number=_SEQ,
+    state={"enum": [*get_args(ApprovalState)]},
+    agent=_ID,
+    calls=array_schema(_CALL),
+    changes={"type": ["array", "null"], "items": _CHANGE},
+    risk={"enum": ["read", "low", "medium", "high"]},
+    cost=_ANYTHING,
+    about=_OPEN,
+    role=_TEXT,
+    deciders=array_schema(_TEXT),
+    decides=_BOOLEAN,
+    expires=_NUMBER,
+    left_s=_NUMBER,
+    digest=_TEXT,
+    by=_TEXT,
+    reason=_TEXT,
+    decided=_or_null("number"),
+    amends=_or_null("string"),
+    amended_by=_or_null("string"),
+)
+
 SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
+    "Approval": _APPROVAL,
+    "ApprovalPage": _object(
+        approvals=array_schema(ref("Approval")),
+        next=_or_null("integer", minimum=0),
+        sim_time=_NUMBER,
+    ),
     "Verdict": _object(
         batch_id=_TEXT,
         admitted=_BOOLEAN,
@@ -110,15 +155,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         current_seq=_SEQ,
         sim_time=_NUMBER,
         durability=_DURABILITY,
-        diff=array_schema(
-            _object(
-                entity=_TEXT,
-                field=_or_null("string"),
-                op={"enum": ["add", "replace", "remove", "undecided"]},
-                old=_ANYTHING,
-                new=_ANYTHING,
-            )
-        ),
+        diff=array_schema(_CHANGE),
         optional=("diff",),
     ),
     "Result": _object(

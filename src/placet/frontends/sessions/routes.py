@@ -200,24 +200,6 @@ async def list_approvals(world: str, session: str, request: Request) -> Json:
     return {"approvals": listed}
 
 
-@table.on("GET", "/approvals", "List held plans", "Approvals", *OF_WORLD)
-async def list_held_plans(world: str, request: Request) -> Json:
-    """List the plans that wait for a decision of the caller: all of them for the operator.
-
-    A name that decides in no open session gets an empty list.
-    """
-    _, who, _ = entered(request, world)
-    sessions: dict[Key, _OpenSession] = request.app.state.sessions
-    held = [
-        one.model_dump(mode="json")
-        for (name, _), opened in list(sessions.items())
-        if name == world and (who.is_operator or who.submitter in opened.people)
-        for one in await opened.session.approvals()
-        if one.state == "open"
-    ]
-    return {"approvals": held}
-
-
 @table.on(
     "POST",
     "/sessions/{session}/approvals/{approval_id}",

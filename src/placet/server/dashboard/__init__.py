@@ -1,4 +1,4 @@
-"""The dashboard: one page that looks at a world through this API, with its reader's own token.
+"""The dashboard: pages that look at a world through this API, with its reader's own token.
 
 The page holds no data, so it is public; its data comes from the same API as any client's. It loads
 nothing from elsewhere, and text of agents never becomes markup: it is inserted as text, and the
@@ -17,15 +17,17 @@ from placet.server.http.problems import Problem
 
 PAGE: Final = "page.html"
 PLAYER: Final = "player.html"
+APPROVALS: Final = "approvals.html"
 _MEDIA_TYPES: Final = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
 _NAMES: Final = """
-    style.css player.css icon.svg main.js api.js approvals.js chart.js events.js format.js map.js
-    metrics.js panels.js player.js player_colors.js player_dots.js player_feed.js player_inspect.js
-    player_line.js player_map.js player_state.js tree.js
+    style.css player.css icon.svg main.js api.js approval_card.js approvals.js approvals_page.js
+    chart.js events.js format.js map.js metrics.js panels.js player.js player_colors.js
+    player_dots.js player_feed.js player_inspect.js player_line.js player_map.js player_state.js
+    tree.js
 """
 PARTS: Final = {name: _MEDIA_TYPES[name.rpartition(".")[2]] for name in _NAMES.split()}
 """What the page loads, by name, and its media type. Nothing else in this folder is served."""
@@ -65,9 +67,15 @@ async def player(_request: Request) -> Response:
     return Response(_read(PLAYER), headers=HEADERS, media_type="text/html; charset=utf-8")
 
 
+async def approvals(_request: Request) -> Response:
+    """Return the response with the page of the requests for approval; it needs no token."""
+    return Response(_read(APPROVALS), headers=HEADERS, media_type="text/html; charset=utf-8")
+
+
 def routes() -> list[Route]:
     """Return the routes of the dashboard: its pages, and the files that they load."""
-    return [Route("/", page), Route("/play", player), Route("/dashboard/{name}", part)]
+    pages = [Route("/", page), Route("/approvals", approvals), Route("/play", player)]
+    return [*pages, Route("/dashboard/{name}", part)]
 
 
 def player_routes() -> list[Route]:

@@ -61,8 +61,9 @@ export async function askText(path, { body, method = body === undefined ? "GET" 
   return text;
 }
 
-export async function ask(path, options) {
-  return JSON.parse(await askText(path, options));
+/** Ask for JSON; `parse` reads its text. */
+export async function ask(path, { parse = JSON.parse, ...options } = {}) {
+  return parse(await askText(path, options));
 }
 
 // What a header cannot hold is no token; the server says so to a request without one.

@@ -1,99 +1,126 @@
-// Plans that an agent proposed and that wait for a person: shown with what they would do, and decided.
+// The requests that wait for a person: read in rounds, shown as cards, and followed to their outcome.
 
-import { ask } from "./api.js";
-import { byId, made, show } from "./chart.js";
-import { tame, whole } from "./format.js";
-import { tree } from "./tree.js";
+import { ask, Refusal } from "./api.js";
+import { Card, exactly } from "./approval_card.js";
+import { byId, show } from "./chart.js";
 
-const DECIDE_MS = 120_000; // an approved plan is submitted before the answer comes
+const DECIDE_MS = 120_000; // an approved call is submitted before the answer comes
+const FOLLOWED_MAX = 20;
+const KEY = "placet.approvals";
 
-const CHANGES_MAX = 20;
+let cards = new Map();
+let world = "";
+let isReading = false;
+let hasMore = false;
 
-let shown = "";
-let outcome = null; // of the latest decision
-
-/** Ask for the held plans that the reader may decide, show them, and return their number. */
-export async function readApprovals(worldPath, complain) {
-  const { approvals } = await ask(worldPath("/approvals"));
-  showApprovals(approvals, worldPath, complain);
-  return approvals.length;
+/** Read the open requests that the token may see, show them and what became of those shown before.
+ * Give how many are shown, how many of them the reader may decide, and whether more wait; null if the world keeps none. */
+export async function readApprovals(worldPath) {
+  if (isReading) return counts();
+  isReading = true;
+  try {
+    const at = worldPath();
+    if (at !== world) clearApprovals();
+    world = at;
+    const { approvals, next } = await ask(worldPath("/approvals?state=open"), { parse: exactly });
+    const followed = await readFollowed(worldPath, new Set(approvals.map(({ id }) => id)));
+    if (world !== at) return counts();
+    hasMore = next !== null;
+    showAll(approvals, followed, worldPath);
+  } catch (error) {
+    if (!(error instanceof Refusal && [403, 404].includes(error.status))) throw error;
+    return null;
+  } finally {
+    isReading = false;
+  }
+  return counts();
 }
 
 /** Show none, as for another world. */
 export function clearApprovals() {
-  shown = "";
-  outcome = null;
-  show("approvals", false);
+  cards = new Map();
+  world = "";
+  show("approvals", isWhole());
   byId("approvals-body").replaceChildren();
 }
 
-function showApprovals(approvals, worldPath, complain) {
-  const text = JSON.stringify(approvals);
-  if (text === shown) return; // what is being read, and may be decided, is not made anew
-  shown = text;
-  show("approvals", approvals.length > 0 || outcome !== null);
-  byId("approvals-body").replaceChildren(...(outcome ? [outcome] : []), ...approvals.map((plan) => element(plan, worldPath, complain)));
-}
+const counts = () => ({ shown: cards.size, waiting: [...cards.values()].filter(({ approval }) => approval.decides).length, hasMore });
 
-function element(plan, worldPath, complain) {
-  const part = made("article", "plan");
-  const goal = made("h3", "", tame(plan.goal, 300));
-  const who = made("p", "small quiet");
-  who.append(made("bdi", "who", tame(plan.proposer, 60)), ` in session ${tame(plan.session, 60)}, judged at seq ${whole(plan.base_seq)}${plan.role ? `, needs ${tame(plan.role, 60)}` : ""}`);
-  const actions = made("ol", "plan-actions");
-  actions.append(...plan.actions.map(({ kind, payload, if_unchanged: paths = [] }) => {
-    const item = made("li");
-    item.append(made("bdi", "who", tame(kind, 60)), tree(payload ?? {}));
-    item.append(...paths.map((path) => made("p", "small quiet", `if unchanged: ${tame(path, 300)}`)));
-    return item;
-  }));
-  const changes = made("ul", "plan-changes");
-  changes.append(...changeLines(plan.diff));
-  const row = made("div", "actions");
-  for (const [decision, label] of [["approve", "Approve"], ["deny", "Deny"]]) {
-    const button = made("button", decision === "approve" ? "primary" : "", label);
-    button.type = "button";
-    button.setAttribute("aria-label", `${label}: ${tame(plan.goal, 80)}`);
-    button.addEventListener("click", () => decide(plan, decision, row, worldPath, complain));
-    row.append(button);
-  }
-  part.append(goal, who, actions, changes, row);
-  return part;
-}
-
-/** Name the changes that a plan makes; a value that is decided when it is applied is never shown as one. */
-function changeLines(diff) {
-  if (!diff.length) return [made("li", "quiet", "It changes nothing.")];
-  const lines = diff.slice(0, CHANGES_MAX).map(({ path, op, old, new: next }) => {
-    const item = made("li");
-    const value = op === "undecided" ? "decided when applied" : `${old === null ? "" : `${tame(old, 80)} → `}${op === "remove" ? "removed" : tame(next, 80)}`;
-    item.append(made("bdi", "key", tame(path, 120)), " ", made("bdi", op === "undecided" ? "quiet" : "", value));
-    return item;
-  });
-  if (diff.length > CHANGES_MAX) lines.push(made("li", "quiet", `and ${whole(diff.length - CHANGES_MAX)} more`));
-  return lines;
-}
-
-/** Tell what became of a decided plan, until the next decision. */
-function showOutcome(turn) {
-  const part = made("article", "plan outcome");
-  part.setAttribute("role", "status");
-  part.append(made("h3", "", `${tame(turn.outcome, 40)}: ${tame(turn.message || turn.stop, 300)}`));
-  if (turn.outcome === "applied") {
-    const changes = made("ul", "plan-changes");
-    changes.append(...changeLines(turn.diff));
-    part.append(changes);
-  }
-  outcome = part;
-}
-
-async function decide({ session, id }, decision, row, worldPath, complain) {
-  for (const button of row.children) button.disabled = true;
+/** The ids of requests that were decided while this tab looked; kept for a reload of the page. */
+function ended() {
   try {
-    showOutcome(await ask(worldPath(`/sessions/${encodeURIComponent(session)}/approvals/${encodeURIComponent(id)}`), { body: { decision }, patienceMs: DECIDE_MS }));
-  } catch (error) {
-    complain(error);
+    return JSON.parse(sessionStorage.getItem(KEY) ?? "{}")[world] ?? [];
+  } catch {
+    return []; // a page without a server has no storage
   }
-  shown = "";
-  await readApprovals(worldPath, complain).catch(complain);
+}
+
+function keepEnded(ids) {
+  try {
+    sessionStorage.setItem(KEY, JSON.stringify({ [world]: ids }));
+  } catch {
+    // the outcomes are shown until the page is closed
+  }
+}
+
+/** Read what became of the requests that are open no longer; those that have ended are not asked for again. */
+async function readFollowed(worldPath, open) {
+  const ids = [...new Set([...cards.keys(), ...ended()])].filter((id) => !open.has(id));
+  const found = [];
+  for (const id of ids.slice(-FOLLOWED_MAX)) {
+    const known = cards.get(id)?.approval;
+    const isOver = known && known.state !== "open" && !known.calls.some(({ status }) => status === "running");
+    try {
+      const approval = isOver ? known : await ask(worldPath(`/approvals/${encodeURIComponent(id)}`), { parse: exactly });
+      found.push(approval);
+      const other = approval.amended_by;
+      if (other && !ids.includes(other)) found.push(await ask(worldPath(`/approvals/${encodeURIComponent(other)}`), { parse: exactly }));
+    } catch (error) {
+      if (!(error instanceof Refusal && error.status === 404)) throw error; // the state has dropped it
+    }
+  }
+  keepEnded(found.map(({ id }) => id));
+  return found;
+}
+
+function showAll(open, followed, worldPath) {
+  const shown = new Map();
+  for (const approval of [...open, ...followed.reverse()]) {
+    const before = cards.get(approval.id);
+    const text = comparable(approval);
+    // A card that is being read, or whose reason is being written, is not made anew.
+    const card = before?.text === text ? before : new Card(approval, (decision) => decide(approval.id, decision, worldPath));
+    card.text = text;
+    card.tick(approval.left_s);
+    shown.set(approval.id, card);
+  }
+  cards = shown;
+  place([...shown.values()].map(({ element }) => element));
+  show("approvals", isWhole() || shown.size > 0);
+}
+
+/** Whether the requests are a page of their own, which is shown without any too. */
+const isWhole = () => byId("approvals").hasAttribute("data-whole");
+
+// What only counts down is no change of the card.
+const comparable = ({ left_s: _, ...approval }) => JSON.stringify(approval);
+
+/** Put elements into the list in order, and move none that is there already: it may have the focus. */
+function place(elements) {
+  const list = byId("approvals-body");
+  const wanted = new Set(elements);
+  for (const one of [...list.children]) if (!wanted.has(one)) one.remove();
+  elements.forEach((one, index) => { if (list.children[index] !== one) list.insertBefore(one, list.children[index] ?? null); });
+}
+
+/** Send a decision; give null, or the problem that refused it. */
+async function decide(id, decision, worldPath) {
+  try {
+    await ask(worldPath(`/approvals/${encodeURIComponent(id)}`), { body: decision, patienceMs: DECIDE_MS });
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 409) await readApprovals(worldPath).catch(() => {}); // somebody was faster
+    return { message: error.message, refusals: error.document?.refusals };
+  }
+  await readApprovals(worldPath).catch(() => {}); // the next round reads it
+  return null;
 }

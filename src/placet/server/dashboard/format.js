@@ -10,6 +10,10 @@ export function tame(value, charsMax = 128) {
   return short.replace(UNSEEN, "\ufffd").toWellFormed?.() ?? short.replace(UNSEEN, "\ufffd");
 }
 
+/** Give JSON with escapes in place of what would hide, or turn around, what stands beside it. */
+export const escaped = (json) => json.replace(UNSEEN, (seen) =>
+  seen === "\n" ? seen : [...Array(seen.length).keys()].map((k) => `\\u${seen.charCodeAt(k).toString(16).padStart(4, "0")}`).join(""));
+
 export const whole = (value) => Math.round(value).toLocaleString("en").replaceAll(",", "\u202f");
 
 export function perSecond(value) {

@@ -165,17 +165,13 @@ async function readEvents(at, world) {
   }
 }
 
-/** Read the plans that the reader may decide; a world without sessions has none. */
+/** Read the requests for approval; a world without the domain `approvals` has none. */
 async function readPlans(at) {
   if (!at.hasPlans) return;
-  try {
-    const count = await readApprovals(worldPath, (error) => stand("failed", "refused", tame(error.message, 300)));
-    write("plans", count ? `${whole(count)} ${count === 1 ? "plan waits" : "plans wait"} for a decision` : "");
-  } catch (error) {
-    if (!(error instanceof Refusal && [403, 404].includes(error.status))) throw error;
-    at.hasPlans = false;
-    write("plans", "");
-  }
+  const found = await readApprovals(worldPath);
+  at.hasPlans = found !== null;
+  const count = found?.waiting;
+  write("plans", count ? `${whole(count)} ${count === 1 ? "request waits" : "requests wait"} for your decision` : "");
 }
 
 async function readReadiness(at) {
@@ -283,7 +279,7 @@ function showLimits(own) {
   for (const id of ["tiles", "columns"]) show(id, !looking.isStranger);
   if (looking.isStranger) {
     write("limits", `No agent of this world is named ${tame(looking.submitter)} or belongs to that name, so nothing of the world is shown. `
-      + "Plans that wait for a decision of this name appear here.");
+      + "Requests that wait for a decision of this name appear here.");
   } else if (own) {
     write("limits", `This is what ${tame(looking.submitter)} may see: its own batches and refusals, and of the world what it is shown. `
       + "Load, times, and what others were refused are the operator’s.");

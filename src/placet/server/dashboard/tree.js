@@ -33,7 +33,7 @@ export function tree(value, isOpen = true) {
 function branch(name, value, isOpen) {
   const item = made("li");
   const key = made("bdi", "key", tame(name, 80));
-  if (value === null || typeof value !== "object" || isFlat(value)) {
+  if (value === null || typeof value !== "object" || JSON.isRawJSON?.(value) || isFlat(value)) {
     item.append(key, " ", made("bdi", "value", wholeText(value)));
     return item;
   }

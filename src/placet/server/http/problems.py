@@ -108,6 +108,11 @@ class Problem(PortableError):  # noqa: N818  # RFC 9457's word
         return _document(STATUS_OF_PROBLEM[self.code], self.code, detail, self.headers, self.more)
 
 
+def code_of_status(status: int) -> str:
+    """Return the code of the problem with a status; `request_invalid` for a status of none."""
+    return _CODE_OF_STATUS.get(status, "request_invalid")
+
+
 def busy(detail: str, seconds: float) -> Problem:
     """Return the problem of a caller that may send the request again after some seconds."""
     headers = {"retry-after": str(max(ceil(seconds), 1))}
@@ -159,7 +164,7 @@ async def on_placet_error(request: Request, error: Exception) -> Response:
 async def on_http_error(request: Request, error: Exception) -> Response:
     """Return the response to an error of Starlette, such as an unknown path or method."""
     assert isinstance(error, HTTPException), "registered for errors of the framework"
-    code = _CODE_OF_STATUS.get(error.status_code, "request_invalid")
+    code = code_of_status(error.status_code)
     headers = dict(error.headers or {})
     if "Allow" in headers:  # in the order of a set
         headers["Allow"] = ", ".join(sorted(headers["Allow"].split(", ")))

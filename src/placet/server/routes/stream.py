@@ -27,6 +27,7 @@ from placet.server.http.parameters import Fields, Place, ViewAgent, read_query
 from placet.server.http.problems import Problem, deny
 from placet.server.http.routing import API_PREFIX
 from placet.server.routes.state import looked_at, sight_of
+from placet.server.streams import NO_MORE_STREAMS
 from placet.server.viewpoint import Viewpoint, WorldMoment
 
 GOING_AWAY: Final = 1001
@@ -135,7 +136,7 @@ async def _admit(
     if query.observe and sight.agent_id is not None:
         await context.check_speaks_for(world, who, sight.agent_id)
     if context.is_draining:
-        raise Problem("unavailable", "the server takes no more streams; come back later")
+        raise Problem("unavailable", NO_MORE_STREAMS)
     return sight, latency
 
 

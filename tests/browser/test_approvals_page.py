@@ -1,0 +1,165 @@
+"""The page of the requests for approval: a person decides on a phone, and sees what came of it."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.server.approval_desk import TOKENS
+from tests.server.approval_server import DeskServer, running_desk
+
+pytestmark = pytest.mark.slow
+
+PHONE = {"width": 375, "height": 800}
+HOSTILE = "<img src=x onerror=alert(1)>\u202egnp"
+
+
+@pytest.fixture
+def desk() -> Iterator[DeskServer]:
+    with running_desk() as server:
+        yield server
+
+
+@contextmanager
+def page_of(
+    browser: Browser, desk: DeskServer, token: str, path: str = "approvals"
+) -> Iterator[Page]:
+    """Open a page as a person, and check that nothing went wrong in it."""
+    context = browser.new_context(viewport=PHONE)  # type: ignore[arg-type]  # a literal
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("dialog", lambda dialog: errors.append(dialog.message))
+    page.goto(f"{desk.url}/{path}#token={TOKENS[token]}")
+    yield page
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    assert errors == []
+    context.close()
+
+
+def test_a_person_approves_and_sees_the_real_outcomes(browser, desk):
+    calls = [["bank.send", {"answer": answer}] for answer in ("7", "failed", "doubt")]
+    with page_of(browser, desk, "ann") as page:
+        expect(page.get_by_text("Nothing waits for a decision")).to_be_visible()
+        desk.ask(*calls, ["desk.pay", {"to": "zoe", "euro": 50}], about={"goal": "pay zoe"})
+        card = page.locator(".plan")  # it appears without a reload
+        expect(card).to_contain_text("by alice")
+        expect(card).to_contain_text("risk high")
+        expect(card).to_contain_text(re.compile(r"59 min \d+ s left|60 min"))
+        expect(card).to_contain_text("may decide ann, bob, operator")
+        expect(card.locator(".plan-changes")).to_have_text("desk.paid/zoe/euro 50")
+        expect(page).to_have_title("(1) Approvals · placet")
+        card.get_by_label("Reason").fill("all right")
+        card.get_by_role("button", name="Approve: pay zoe").click()
+        expect(card.get_by_role("status")).to_have_text("approved by ann: all right")
+        expect(card.locator(".status")).to_have_text(
+            [re.compile("^done"), re.compile("^failed"), re.compile("^in doubt"), "done"]
+        )
+        expect(card).to_contain_text("no such account")
+        expect(card.get_by_role("button")).to_have_count(0)
+        page.reload()
+        expect(card.get_by_role("status")).to_have_text("approved by ann: all right")
+
+
+def test_a_typed_reason_outlives_new_requests(browser, desk):
+    desk.ask(["desk.pay", {"to": "zoe", "euro": 50}])
+    with page_of(browser, desk, "bob") as page:
+        reason = page.locator(".plan").first.get_by_label("Reason")
+        reason.fill("not now")
+        desk.ask(["desk.pay", {"to": "yan", "euro": 50}])
+        expect(page.locator(".plan")).to_have_count(2)
+        expect(reason).to_have_value("not now")
+        expect(reason).to_be_focused()
+        page.get_by_role("button", name=re.compile("^Deny")).first.click()
+        expect(page.get_by_role("status").filter(has_text="denied")).to_have_text(
+            "denied by bob: not now"
+        )
+
+
+def test_an_amendment_shows_its_faults_and_then_what_ran(browser, desk):
+    desk.ask(["desk.pay", {"to": "zoe", "euro": 50}])
+    with page_of(browser, desk, "bob") as page:
+        page.get_by_role("button", name="Amend: desk.pay").click()
+        arguments = page.get_by_label("Arguments of desk.pay")
+        expect(arguments).to_be_focused()
+        send = page.get_by_role("button", name="Approve these instead")
+        for text, fault in [
+            ('{"to": "zoe", "euro": }', "This is no JSON object"),
+            ("[1]", "This is no JSON object"),
+            ('{"to": "zoe", "euro": 900}', "less than or equal to 500, got 900"),
+            ('{"to": "zoe", "euro": 200}', "a person approves it"),
+        ]:
+            arguments.fill(text)
+            send.click()
+            expect(page.locator(".amend .form-error")).to_contain_text(fault)
+            expect(send).to_be_enabled()
+        arguments.fill('{"to": "zoe", "euro": 4}')
+        send.click()
+        expect(page.locator(".outcome.amended")).to_contain_text("amended by bob")
+        expect(page.locator(".plan.approved")).to_contain_text("euro 4")
+        expect(page.locator(".plan.approved .status")).to_have_text("done")
+
+
+def test_hostile_text_stays_text_and_large_numbers_stay_exact(browser, desk):
+    desk.ask(
+        ["desk.pay", {"to": HOSTILE, "euro": 50}],
+        ["bank.send", {"answer": "7", "big": 9_007_199_254_740_993}],
+        about={"goal": f"{HOSTILE}{'x' * 4_000}", HOSTILE: "y" * 4_000},
+    )
+    with page_of(browser, desk, "bob") as page:
+        expect(page.locator(".plan h3")).to_contain_text("<img src=x onerror=alert(1)>\ufffdgnp")
+        expect(page.locator(".plan")).to_contain_text("9007199254740993")
+        assert page.locator("img").count() == 0
+        assert "\u202e" not in page.locator("body").inner_text()
+        page.get_by_role("button", name=re.compile("^Amend")).click()
+        areas = page.locator("textarea")
+        assert "\\u202e" in areas.nth(0).input_value()
+        assert "9007199254740993" in areas.nth(1).input_value()
+
+
+def test_the_second_of_two_persons_reads_the_decision_of_the_first(browser, desk):
+    request = desk.ask(["desk.pay", {"to": "zoe", "euro": 50}])
+    with page_of(browser, desk, "bob") as page:
+        button = page.get_by_role("button", name="Approve: desk.pay")
+        expect(button).to_be_visible()
+        with page.expect_response("**/approvals/*"):  # the decision of ann is before that of bob
+            assert desk.decide(request, "deny", "ann", reason="no").status_code == 200
+            button.click()
+        expect(page.get_by_role("status").filter(has_text="denied")).to_have_text(
+            "denied by ann: no"
+        )
+
+
+def test_a_person_without_the_role_sees_nothing_to_decide(browser, desk):
+    desk.ask(["desk.pay", {"to": "zoe", "euro": 200}], role="manager")
+    with page_of(browser, desk, "bob") as page:
+        expect(page.get_by_text("Nothing waits for a decision")).to_be_visible()
+    with page_of(browser, desk, "operator") as page:
+        expect(page.locator(".plan")).to_contain_text("needs the role manager")
+        expect(page.locator(".plan")).to_contain_text("may decide ann")
+        expect(page.locator(".plan")).to_contain_text("This token may not decide")
+
+
+def test_the_dashboard_has_the_same_requests_and_one_navigation(browser, desk):
+    desk.ask(["desk.pay", {"to": "zoe", "euro": 50}])
+    with page_of(browser, desk, "operator", "") as page:
+        expect(page.locator("#plans")).to_have_text("1 request waits for your decision")
+        pages = page.get_by_role("navigation", name="Pages").get_by_role("link")
+        expect(pages).to_have_text(["Live", "Approvals", "Time line"])
+        page.get_by_role("button", name="Deny: desk.pay").click()
+        expect(page.locator(".outcome.denied")).to_contain_text("denied by operator")
+        page.get_by_role("link", name="Approvals").click()
+        expect(page.get_by_role("heading", name="Requests for approval")).to_be_visible()
+        expect(page.locator(".outcome.denied")).to_contain_text("denied by operator")
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_the_player_of_a_served_world_decides_too(browser, desk):
+    desk.ask(["desk.pay", {"to": "zoe", "euro": 50}])
+    with page_of(browser, desk, "operator", "play") as page:
+        panel = page.get_by_role("region", name="Requests for approval")
+        panel.get_by_role("button", name="Approve: desk.pay").click()
+        expect(panel.locator(".outcome.approved")).to_be_visible()

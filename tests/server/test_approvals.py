@@ -1,0 +1,285 @@
+"""Requests for approval over HTTP: who sees them, who decides, and what becomes of them."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from placet import Inbox
+from placet.kernel import Domain
+from placet.schemas.identity import OPERATOR
+from placet.server import create_app
+from placet.server.config import ServeConfig
+from placet.server.credentials import Credentials, KnownToken, hash_of
+from placet.server.people import PeopleError
+from tests.runtime.ledger_desk import domains, paid
+from tests.server.served import serving
+
+PEOPLE = {"bob": ["manager"], "carol": []}
+"""Alice is no person: she is an agent. Carol has no role."""
+
+
+@asynccontextmanager
+async def desk(*, more=(), **options):
+    serve = ServeConfig(people=PEOPLE)
+    async with serving(
+        [*domains(), *more], serve=serve, agents=("alice",), log_level="critical", **options
+    ) as served:
+        yield served
+
+
+async def ask(served, *payments, agent="alice", role="", **options):
+    """Ask for an approval of payments, and return the request."""
+    handle = await served.world.register_agent(agent)
+    intents = [handle.intent("desk.pay", to=to, euro=euro) for to, euro in payments]
+    return (await Inbox(served.world).ask(intents, agent=handle, role=role, **options)).approval
+
+
+def decision(request, decision="approve", **more):
+    return {"decision": decision, "digest": request.digest, **more}
+
+
+async def test_a_request_is_listed_read_and_approved():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50), about={"goal": "the rent", "cost": 50})
+        (one,) = (await served.get("approvals?state=open", token="carol")).json()["approvals"]
+        assert one["calls"] == [
+            {
+                "kind": "desk.pay",
+                "payload": {"to": "zoe", "euro": 50},
+                "key": one["calls"][0]["key"],
+            }
+        ]
+        assert one["changes"] == [
+            {"entity": "desk.paid/zoe", "field": "euro", "op": "add", "old": None, "new": 50}
+        ]
+        assert (one["agent"], one["risk"], one["cost"]) == ("alice", "high", 50)
+        assert (one["role"], one["deciders"], one["decides"]) == (
+            "",
+            ["bob", "carol", OPERATOR],
+            True,
+        )
+        assert one["digest"] == asked.digest
+        assert 0 < one["left_s"] <= 3_600
+        answer = await served.post(
+            f"approvals/{asked.id}", decision(asked, reason="agreed"), token="carol"
+        )
+        assert answer.status_code == 200, answer.text
+        got = (await served.get(f"approvals/{asked.id}", token="carol")).json()
+        assert got == answer.json()
+        assert (got["state"], got["by"], got["reason"]) == ("approved", "carol", "agreed")
+        assert (got["calls"][0]["status"], got["calls"][0]["output"]) == ("done", None)
+        assert paid(await served.world.state()) == {"zoe": 50}
+
+
+async def test_the_role_of_a_request_is_a_person_s_of_the_configuration():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 200), role="manager")
+        assert (await served.get("approvals", token="carol")).json()["approvals"] == []
+        for token, status in [("carol", 403), (OPERATOR, 403), ("alice", 403), (None, 401)]:
+            answer = await served.post(f"approvals/{asked.id}", decision(asked), token=token)
+            assert answer.status_code == status, (token, answer.text)
+        seen = (await served.get(f"approvals/{asked.id}", token=OPERATOR)).json()
+        assert (seen["state"], seen["deciders"], seen["decides"]) == ("open", ["bob"], False)
+        answer = await served.post(f"approvals/{asked.id}", decision(asked), token="bob")
+        assert (answer.status_code, answer.json()["by"]) == (200, "bob")
+
+
+async def test_the_agent_that_asked_sees_its_request_without_the_changes():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        (one,) = (await served.get("approvals", token="alice")).json()["approvals"]
+        assert (one["id"], one["changes"], one["decides"]) == (asked.id, None, False)
+        answer = await served.post(f"approvals/{asked.id}", decision(asked), token="alice")
+        assert answer.status_code == 403
+        assert (await served.get(f"approvals/{asked.id}", token="alice")).json()["state"] == "open"
+
+
+async def test_the_owner_of_the_agent_that_asked_decides_nothing():
+    async with desk() as served:
+        await served.post("agents", {"agent_id": "dave", "owner": "carol"})
+        asked = await ask(served, ("zoe", 50), agent="dave")
+        (one,) = (await served.get("approvals", token="carol")).json()["approvals"]
+        assert (one["deciders"], one["decides"]) == (["bob", OPERATOR], False)
+        answer = await served.post(f"approvals/{asked.id}", decision(asked), token="carol")
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"decision": "approve", "digest": "0" * 32}, 409, "approvals.request_changed"),
+        ({"decision": "approve"}, 422, None),
+        ({"decision": "approve", "digest": ""}, 422, None),
+        ({"decision": "aprove", "digest": "x"}, 422, None),
+        ({"decision": "approve", "digest": "x", "by": "bob"}, 422, None),
+        ({"decision": "amend", "digest": "x"}, 422, None),
+        ({"decision": "amend", "digest": "x", "calls": []}, 422, None),
+        ({"decision": "deny", "digest": "x", "calls": [{"kind": "desk.pay"}]}, 422, None),
+        ({"decision": "deny", "digest": "x", "reason": "r" * 2_001}, 422, None),
+        ({"decision": "deny", "digest": "x" * 65}, 422, None),
+        ([], 422, None),
+    ],
+)
+async def test_a_decision_that_is_refused_leaves_the_request_open(body, status, code):
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        answer = await served.post(f"approvals/{asked.id}", body, token="bob")
+        assert (answer.status_code, answer.json().get("refusal")) == (status, code), answer.text
+        assert (await Inbox(served.world).get(asked.id)).state == "open"
+
+
+async def test_a_request_is_decided_once():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        answers = await asyncio.gather(
+            *[
+                served.post(f"approvals/{asked.id}", decision(asked, what), token=token)
+                for what, token in [("approve", "bob"), ("deny", "carol"), ("approve", OPERATOR)]
+            ]
+        )
+        assert sorted(one.status_code for one in answers) == [200, 409, 409]
+        (winner,) = [one.json() for one in answers if one.status_code == 200]
+        got = (await served.get(f"approvals/{asked.id}")).json()
+        assert (got["by"], got["state"]) == (winner["by"], winner["state"])
+        late = await served.post(f"approvals/{asked.id}", decision(asked, "deny"), token="bob")
+        assert (late.status_code, late.json()["refusal"]) == (409, "approvals.request_decided")
+
+
+async def test_a_request_that_would_do_something_else_is_stale():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        assert (
+            await served.submit(
+                {"kind": "desk.pay", "payload": {"to": "zoe", "euro": 5}, "req_id": "alice:1"},
+                token="alice",
+            )
+        ).status_code == 200
+        answer = await served.post(f"approvals/{asked.id}", decision(asked), token="bob")
+        assert (answer.status_code, answer.json()["state"]) == (409, "stale")
+        got = (await served.get(f"approvals/{asked.id}", token="bob")).json()
+        assert (got["state"], got["by"]) == ("stale", "approvals.recorder")
+
+
+async def test_an_expired_request_is_a_conflict():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50), seconds=0.01)
+        await served.world.wait_until(asked.expires + 0.001)
+        (one,) = (await served.get("approvals?state=expired", token="bob")).json()["approvals"]
+        assert (one["state"], one["left_s"], one["decides"]) == ("expired", 0.0, False)
+        answer = await served.post(f"approvals/{asked.id}", decision(asked), token="bob")
+        assert (answer.status_code, answer.json()["refusal"]) == (409, "approvals.request_expired")
+
+
+async def test_an_amendment_runs_other_calls_and_names_its_request():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        body = decision(
+            asked, "amend", calls=[{"kind": "desk.pay", "payload": {"to": "zoe", "euro": 4}}]
+        )
+        answer = await served.post(f"approvals/{asked.id}", body, token="bob")
+        assert answer.json()["state"] == "amended"
+        other = await served.get(f"approvals/{answer.json()['amended_by']}", token="bob")
+        assert (other.json()["state"], other.json()["amends"]) == ("approved", asked.id)
+        assert other.json()["calls"][0]["payload"] == {"to": "zoe", "euro": 4}
+        assert other.json()["calls"][0]["status"] == "done"
+        assert paid(await served.world.state()) == {"zoe": 4}
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "code"),
+    [
+        ("desk.pay", {"to": "zoe", "euro": 501}, "payload_invalid"),
+        ("desk.pya", {}, "kind_unknown"),
+        ("desk.pay", {"to": "zoe", "euro": 200}, "desk.approval_required"),
+    ],
+)
+async def test_an_amendment_that_is_refused_says_which_call_is_wrong(kind, payload, code):
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        good = {"kind": "desk.pay", "payload": {"to": "yan", "euro": 1}}
+        body = decision(asked, "amend", calls=[good, {"kind": kind, "payload": payload}])
+        answer = await served.post(f"approvals/{asked.id}", body, token="bob")
+        assert answer.status_code == 422, answer.text
+        (refusal,) = answer.json()["refusals"]
+        assert (refusal["call"], refusal["code"]) == (1, code)
+        assert (await Inbox(served.world).get(asked.id)).state == "open"
+        assert paid(await served.world.state()) == {}
+
+
+async def test_a_list_has_pages_and_states():
+    async with desk() as served:
+        asked = [await ask(served, (f"to{k}", 50)) for k in range(70)]
+        await served.post(f"approvals/{asked[0].id}", decision(asked[0], "deny"), token="bob")
+        first = (await served.get("approvals?state=open", token="bob")).json()
+        rest = await served.get(f"approvals?state=open&cursor={first['next']}", token="bob")
+        found = [one["id"] for one in (*first["approvals"], *rest.json()["approvals"])]
+        assert found == [one.id for one in asked[1:]]
+        assert (len(first["approvals"]), rest.json()["next"]) == (64, None)
+        assert len((await served.get("approvals?state=denied")).json()["approvals"]) == 1
+        for query in ("state=opn", "cursor=-1", "cursor=x", "stat=open"):
+            assert (await served.get(f"approvals?{query}")).status_code == 422
+
+
+HOSTILE = ("<img src=x onerror=alert(1)>", "\u202egnp.exe\u202c", "\u0000", "x" * 4_096, "\ud83d")
+
+
+@pytest.mark.parametrize("text", HOSTILE[:4])
+async def test_hostile_text_is_returned_as_it_is(text):
+    async with desk() as served:
+        asked = await ask(served, (text[:100], 50), about={"goal": text})
+        answer = await served.post(
+            f"approvals/{asked.id}", decision(asked, "deny", reason=text[:2_000]), token="bob"
+        )
+        assert answer.status_code == 200, answer.text
+        assert (answer.json()["about"]["goal"], answer.json()["reason"]) == (text, text[:2_000])
+        assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("name", ["<b>", "a" * 4_000, "%00", "%E2%80%AE", "event"])
+async def test_an_unknown_id_is_not_found(name):
+    async with desk() as served:
+        for token in ("bob", "carol", "alice", OPERATOR):
+            for answer in (
+                await served.get(f"approvals/{name}", token=token),
+                await served.post(
+                    f"approvals/{name}", {"decision": "deny", "digest": "x"}, token=token
+                ),
+            ):
+                assert answer.status_code in {404, 405}, answer.text
+
+
+async def test_a_world_without_the_domain_has_no_requests():
+    async with serving() as served:
+        answer = await served.get("approvals")
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert "no domain 'approvals'" in answer.json()["detail"]
+
+
+async def test_a_stranger_is_shown_nothing():
+    async with serving(domains(), serve=ServeConfig(people={"bob": []}), agents=()) as served:
+        asked = await ask(served, ("zoe", 50))
+        assert (await served.get("approvals", token="carol")).json()["approvals"] == []
+        for answer in (
+            await served.get(f"approvals/{asked.id}", token="carol"),
+            await served.post(f"approvals/{asked.id}", decision(asked), token="carol"),
+        ):
+            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_a_person_without_a_token_or_with_an_unknown_role_is_refused_at_start():
+    known = Credentials([KnownToken("bob", hash_of("b")), KnownToken(OPERATOR, hash_of("o"))])
+
+    class Bakery(Domain):
+        name, version, kinds, roles = "bakery", "1", (), ("manager",)
+
+    for people, message in [
+        ({"bbo": ["manager"]}, "no token has this name, so this person could not decide; .*bob"),
+        ({"bob": ["manger"]}, "no rule requires the role 'manger'; .*manager"),
+        ({OPERATOR: ["manager"]}, "is of no person"),
+    ]:
+        with pytest.raises(PeopleError, match=message):
+            create_app(Bakery(), credentials=known, serve=ServeConfig(people=people))
+    create_app(Bakery(), credentials=known, serve=ServeConfig(people={"bob": ["manager"]}))
+    with pytest.raises(ValueError, match=r"people.bob.roles must be a list of names"):
+        ServeConfig(people={"bob": "manager"})
