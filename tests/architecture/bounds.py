@@ -255,8 +255,17 @@ BOUNDS: Final = (
         "429 `busy`",
     ),
     Bound(
+        "notices of requests for approval that wait for a receiver",
+        ("server/approvals/notices.py:_Sender.queue",),
+        "{placet.server.approvals.notices:_QUEUE_MAX} of each channel",
+        "a name of a world and an id each",
+        "",
+        "the oldest is dropped, counted and logged",
+    ),
+    Bound(
         "worlds of a server, such as designs: five files and a thread each",
         (
+            "server/approvals/notices.py:Notices._followers",
             "server/worlds.py:Worlds._open",
             "server/worlds.py:Worlds._watches",
             "server/worlds.py:Worlds.unopened",
@@ -377,6 +386,9 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "runtime/config.py:OrchestratorConfig.origin",
         "runtime/config.py:OrchestratorConfig.quotas",
         "runtime/recorded_world.py:RecordedWorld.origin",
+        "server/approvals/notices.py:Notices._senders",
+        "server/approvals/notices.py:Notices._tasks",
+        "server/approvals/notices.py:_Sender.counts",
         "server/config.py:ServeConfig.claims",
         "server/config.py:ServeConfig.people",
         "server/credentials.py:Credentials._known",
@@ -387,6 +399,7 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "server/http/routing.py:Routes._hot",
         "server/http/routing.py:Routes._paths",
         "server/http/routing.py:_Endpoint._operations",
+        "server/worlds.py:Worlds.on_opened",
         "server/worlds.py:Worlds.on_reopened",
     ),
     "one request, turn, group or look fills it, and it ends with that": (

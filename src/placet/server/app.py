@@ -1,5 +1,6 @@
 """The application: its routes, its lifespan, and what every request is wrapped in."""
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -23,10 +24,14 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.registry_json import registry_json
 from placet.runtime.telemetry.world_logger import WorldLogger
-from placet.schemas.codec import to_json
+from placet.schemas.approval import Approval
+from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import HttpLimits
 from placet.server import dashboard
+from placet.server.approvals.channels import channels_of
+from placet.server.approvals.deciders import notice_json
+from placet.server.approvals.notices import Notices
 from placet.server.config import ServeConfig
 from placet.server.context import RequestContext
 from placet.server.credentials import Credentials, new_operator
@@ -65,6 +70,7 @@ def build_app(
     app.state.context = RequestContext(
         Worlds(Orchestrator(domains, config), serve), serve, credentials
     )
+    app.state.notices = _notices(app.state.context)
     app.state.timelines = _timelines(app.state.context.worlds, serve.limits)
     check_claimants(serve.claims, credentials.submitters)
     roles = {role for one in domains for role in one.roles}
@@ -81,6 +87,19 @@ def build_app(
     app.state.openapi_text = cache(lambda: to_json(app.state.openapi()))
     app.router.routes += _routes(app, serve)
     return app
+
+
+def _notices(context: RequestContext) -> Notices:
+    """Return what sends notices of the new requests for approval of all worlds."""
+
+    async def describe(name: str, world: Orchestrator, approval: Approval) -> Json:
+        return await world.query(lambda kernel: notice_json(context, name, kernel, approval))
+
+    worlds = context.worlds
+    channels = channels_of(context.config.approvals, os.environ)
+    notices = Notices(channels, worlds.find, describe)
+    worlds.on_opened.append(notices.follow)
+    return notices
 
 
 def _timelines(worlds: Worlds, limits: HttpLimits) -> Timelines:
@@ -161,13 +180,20 @@ async def _openapi(request: Request) -> Response:
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     context: RequestContext = app.state.context
-    await context.worlds.open()
+    notices: Notices = app.state.notices
+    notices.start()
+    try:
+        await context.worlds.open()
+    except BaseException:
+        await notices.close()
+        raise
     try:
         names = [*(name for name, _ in context.worlds.all()), *context.worlds.unopened]
         check_claimed_worlds(context.config.claims, names)
         yield
     finally:
         context.drain()
+        await notices.close()
         timelines: Timelines = app.state.timelines
         await to_thread.run_sync(timelines.close)
         await context.worlds.close()

@@ -50,6 +50,8 @@ class Worlds:
             be created.
         is_fork: Function that returns whether a name belongs to a fork; no world may have such a
             name.
+        on_opened: Functions that are called with the name of a world which was opened, or opened
+            again.
         on_reopened: Functions that are called with the name of a world which was opened again,
             because its store had failed: a plug-in's objects of the stopped world are void.
         fatal: The failure of a store for which the server ends; None for no such failure.
@@ -67,6 +69,7 @@ class Worlds:
         self.first = first
         self.make: _Make | None = None
         self.is_fork: Callable[[str], bool] = lambda _name: False
+        self.on_opened: list[Callable[[str], None]] = []
         self.on_reopened: list[Callable[[str], None]] = []
         self.fatal: StoreError | None = None
         self.unopened: dict[str, str] = {}
@@ -265,10 +268,12 @@ class Worlds:
         self._watches[name] = StoreWatch(
             world, self._config, on_reopened=reopened, on_exit=self._exit
         )
+        for call in self.on_opened:
+            call(name)
         return world
 
     def _tell_reopened(self, name: str) -> None:
-        for call in self.on_reopened:
+        for call in (*self.on_reopened, *self.on_opened):
             call(name)
 
     def _exit(self, failure: StoreError) -> None:
