@@ -3,16 +3,17 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 
-from placet import Inbox
+from placet import Inbox, Orchestrator, OrchestratorConfig
 from placet.kernel import Domain
 from placet.schemas.identity import OPERATOR
 from placet.server import create_app
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, KnownToken, hash_of
 from placet.server.people import PeopleError
-from tests.runtime.ledger_desk import domains, paid
+from tests.runtime.ledger_desk import QUIET, domains, paid
 from tests.server.served import serving
 
 PEOPLE = {"bob": ["manager"], "carol": []}
@@ -283,3 +284,26 @@ def test_a_person_without_a_token_or_with_an_unknown_role_is_refused_at_start():
     create_app(Bakery(), credentials=known, serve=ServeConfig(people={"bob": ["manager"]}))
     with pytest.raises(ValueError, match=r"people.bob.roles must be a list of names"):
         ServeConfig(people={"bob": "manager"})
+
+
+async def test_a_world_that_a_program_has_opened_is_served_and_stays_open():
+    known = Credentials([KnownToken("bob", hash_of("b"))])
+    async with Orchestrator(domains(), QUIET) as world:
+        alice = await world.register_agent("alice")
+        intents = [alice.intent("desk.pay", to="zoe", euro=50)]
+        asked = (await Inbox(world).ask(intents, agent=alice)).approval
+        app = create_app(world, credentials=known, serve=ServeConfig(people={"bob": []}))
+        headers = {"authorization": "Bearer b"}
+        transport = httpx.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(
+                transport=transport, base_url="http://placet", headers=headers
+            ) as client,
+        ):
+            url = f"/api/v1/worlds/world/approvals/{asked.id}"
+            answer = await client.post(url, json=decision(asked))
+            assert (answer.status_code, answer.json()["state"]) == (200, "approved")
+        assert paid(await world.state()) == {"zoe": 50}
+        with pytest.raises(ValueError, match="open with another configuration"):
+            create_app(world, OrchestratorConfig(seed=5), credentials=known)

@@ -109,6 +109,11 @@ class Orchestrator:
         self._world = await self._opener(self.config).open(self._warn)
         return self
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the world was opened and not closed."""
+        return self._world is not None and not self._world.home.is_closed
+
     def __repr__(self) -> str:
         names = "+".join(domain.name for domain in self.domains)
         if self._world is None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
+from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.errors import PlacetError
 from placet.schemas.keywords import explain_keywords
 from placet.server.credentials import Credentials
@@ -31,7 +32,7 @@ class ExtraMissing(PlacetError, ImportError):  # noqa: N818  # the name states t
 
 @explain_keywords
 def create_app(
-    domain: Domain | Sequence[Domain] | str | None = None,
+    domain: Domain | Sequence[Domain] | str | Orchestrator | None = None,
     config: OrchestratorConfig | None = None,
     *,
     credentials: Credentials | None = None,
@@ -40,15 +41,18 @@ def create_app(
     """Build the ASGI application of one world; its lifespan opens and closes the world.
 
     Args:
-        domain: A domain, several, the name of an installed domain, or `module:Class`.
-        config: Configuration of the world.
+        domain: A domain, several, the name of an installed domain, or `module:Class`. Or a world
+            that the program has opened, such as that of a gate of tools: the application serves
+            it in the same event loop, and does not close it.
+        config: Configuration of the world; None for the configuration of an open world.
         credentials: The known tokens. None creates a token of the operator, which is stored only
             in `app.state.operator_token`.
         serve: Configuration of the server; None for the defaults.
 
     Raises:
         ExtraMissing: `starlette` is not installed.
-        DomainNotFound, ValueError: The domain or the configuration is invalid.
+        DomainNotFound, ValueError: The domain or the configuration is invalid, or an open world
+            has another configuration.
     """
     try:
         from placet.server.app import build_app  # noqa: PLC0415  # the extra
@@ -57,4 +61,4 @@ def create_app(
             f"the HTTP server needs {error.name}, which is not installed: "
             "pip install 'placet[serve]'"
         ) from error
-    return build_app(domain, config or OrchestratorConfig(), credentials, serve)
+    return build_app(domain, config, credentials, serve)

@@ -51,14 +51,15 @@ Handler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def build_app(
-    domain: Domain | Sequence[Domain] | str | None,
-    config: OrchestratorConfig,
+    domain: Domain | Sequence[Domain] | str | Orchestrator | None,
+    config: OrchestratorConfig | None,
     credentials: Credentials | None,
     serve: ServeConfig | None,
 ) -> Starlette:
     """Build the Starlette application of one world; `create_app` calls this with its arguments."""
     serve = serve or ServeConfig()
-    domains = _domains(domain)
+    world = _world(domain, config)
+    domains, config = world.domains, world.config
     operator_token = None
     if credentials is None:
         credentials, operator_token = new_operator()
@@ -67,9 +68,7 @@ def build_app(
         exception_handlers=problem_handlers(),
         lifespan=_lifespan,
     )
-    app.state.context = RequestContext(
-        Worlds(Orchestrator(domains, config), serve), serve, credentials
-    )
+    app.state.context = RequestContext(Worlds(world, serve), serve, credentials)
     app.state.notices = _notices(app.state.context)
     app.state.timelines = _timelines(app.state.context.worlds, serve.limits)
     check_claimants(serve.claims, credentials.submitters)
@@ -221,6 +220,17 @@ def middleware(serve: ServeConfig, credentials: Credentials) -> Iterator[Middlew
             expose_headers=["retry-after", "idempotency-window", HEADER],
         )
     yield Middleware(FairShare, credentials, serve.limits)
+
+
+def _world(
+    domain: Domain | Sequence[Domain] | str | Orchestrator | None, config: OrchestratorConfig | None
+) -> Orchestrator:
+    """Return the configured world, which may be open already."""
+    if not isinstance(domain, Orchestrator):
+        return Orchestrator(_domains(domain), config or OrchestratorConfig())
+    if config is not None and config != domain.config:
+        raise ValueError("the world is open with another configuration; leave out `config`")
+    return domain
 
 
 def _domains(domain: Domain | Sequence[Domain] | str | None) -> list[Domain]:

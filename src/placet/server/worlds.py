@@ -60,7 +60,7 @@ class Worlds:
             and bounds by it the number of worlds of one creator, also those with another owner.
 
     Args:
-        first: The configured world, not open yet.
+        first: The configured world. One that is open already is not closed here.
         config: Configuration of the server; `limits.worlds_max` bounds the number of worlds.
     """
 
@@ -75,6 +75,8 @@ class Worlds:
         self.unopened: dict[str, str] = {}
         self.creators: dict[str, str] = {}
         self._config = config
+        # True iff the program opened `first` before `open` was called, and closes it.
+        self._is_first_kept = False
         self._open: dict[str, Orchestrator] = {}
         self._watches: dict[str, StoreWatch] = {}
         self._making = asyncio.Lock()
@@ -89,6 +91,7 @@ class Worlds:
         Raises:
             StoreError: The store of the configured world cannot be opened.
         """
+        self._is_first_kept = self.first.is_open
         await self._enter(self.first)
         folder = self._folder
         if self.make is None or folder is None:
@@ -126,6 +129,8 @@ class Worlds:
         """
         watches, self._watches = self._watches, {}
         worlds, self._open = self._open, {}
+        if self._is_first_kept:
+            worlds.pop(self.first.config.world, None)
         async with AsyncExitStack() as last_first:
             for world in worlds.values():
                 last_first.push_async_callback(world.close)
@@ -255,7 +260,8 @@ class Worlds:
             raise Problem("conflict", f"there is a {self.what} {name!r} already") from error
 
     async def _enter(self, world: Orchestrator, prepare: _Prepare | None = None) -> Orchestrator:
-        await world.__aenter__()
+        if not world.is_open:
+            await world.__aenter__()
         if prepare is not None:
             try:
                 await prepare(world)
