@@ -93,6 +93,11 @@ async def test_the_agent_that_asked_sees_its_request_without_the_changes():
         assert (one["id"], one["changes"], one["decides"]) == (asked.id, None, False)
         answer = await served.post(f"approvals/{asked.id}", decision(asked), token="alice")
         assert answer.status_code == 403
+        path = f"state?path=approvals.requests/{asked.id}"
+        seen = (await served.get(path, token="alice")).json()["value"]
+        assert seen["state"] == "open"
+        assert not {"shown", "foreseen", "undecided"} & seen.keys()
+        assert "shown" in (await served.get(path)).json()["value"]
         assert (await served.get(f"approvals/{asked.id}", token="alice")).json()["state"] == "open"
 
 
