@@ -15,7 +15,8 @@ QUIET = OrchestratorConfig(log_level="critical")
 
 def trip():
     """Tools of which a plan needs a person, with what they did."""
-    tools, done = Tools("trip"), []
+    tools = Tools("trip")
+    done: list[str] = []
 
     @tools.tool()
     def cancel(hotel: str) -> None:

@@ -118,7 +118,6 @@ async function decide(id, decision, worldPath) {
   try {
     await ask(worldPath(`/approvals/${encodeURIComponent(id)}`), { body: decision, patienceMs: DECIDE_MS });
   } catch (error) {
-    if (error instanceof Refusal && error.status === 409) await readApprovals(worldPath).catch(() => {}); // somebody was faster
     return { message: error.message, refusals: error.document?.refusals };
   }
   await readApprovals(worldPath).catch(() => {}); // the next round reads it
