@@ -297,7 +297,7 @@ async function open() {
     show("sign-in", false);
     for (const id of ["which", "leave", "player"]) show(id, true);
     isLive = live;
-    for (const id of ["live", "to-approvals"]) show(id, live);
+    show("pages", live);
     await openWorld(names.includes(given.get("world")) ? given.get("world") : names[0],
       record !== null && /^\d+$/.test(record) ? { record, batch: given.get("batch") ?? undefined } : null);
   } catch (error) {
@@ -308,7 +308,7 @@ async function open() {
 
 /** Tell a reader whose token may not play: the page keeps its ways out. */
 function refuseReader(error) {
-  for (const id of ["leave", "live", "to-approvals"]) show(id, true);
+  for (const id of ["leave", "pages"]) show(id, true);
   stand("failed", "refused");
   say(`${tame(error.message, 300)}. The page “Live” shows the world as this token may see it, and the plans that wait for a decision of its name.`);
 }
@@ -372,7 +372,7 @@ function turnAway(why) {
   setToken("");
   stop();
   world = "";
-  for (const id of ["player", "which", "leave", "live", "to-approvals"]) show(id, false);
+  for (const id of ["player", "which", "leave", "pages"]) show(id, false);
   show("sign-in", true);
   write("sign-in-error", why);
   stand("waiting", "no token");
