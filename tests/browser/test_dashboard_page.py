@@ -1,4 +1,4 @@
-"""The dashboard and the player of a world with sessions, for the operator and for a person."""
+"""The dashboard of a world with sessions: held plans, and the page of a person who decides."""
 
 import json
 import re
@@ -34,10 +34,6 @@ class Server:
         headers = {"authorization": f"Bearer {TOKENS[token]}"}
         return httpx.post(f"{self.world}/{path}", json=body, headers=headers, timeout=60)
 
-    def get(self, path: str) -> httpx.Response:
-        headers = {"authorization": f"Bearer {TOKENS[OPERATOR]}"}
-        return httpx.get(f"{self.world}/{path}", headers=headers, timeout=60)
-
     def say(self, amount: int) -> httpx.Response:
         return self.post("sessions/main/messages", {"message": f"/till.put amount={amount}"}, "ann")
 
@@ -46,9 +42,10 @@ class Server:
 def server(tmp_path: Path) -> Iterator[Server]:
     entries = [entry_text(KnownToken(name, hash_of(token))) for name, token in TOKENS.items()]
     (tmp_path / "tokens.toml").write_text("".join(entries))
+    (tmp_path / "placet.toml").write_text("[people.ann]\nroles = []\n")
     command = [sys.executable, "-m", "placet", "serve", "--json", "--port", "0", "--tokens"]
     command += [str(tmp_path / "tokens.toml"), "--domain", "tests.agents.till:Till"]
-    command += ["--set", "serve.sessions=true"]
+    command += ["--set", "serve.sessions=true", "--config", str(tmp_path / "placet.toml")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -69,17 +66,24 @@ def page_of(browser: Browser, server: Server, token: str, path: str = "") -> Ite
     context.close()
 
 
-def test_the_feed_marks_what_became_of_plans(browser, server):
+def test_a_person_decides_on_the_dashboard_and_signs_out(browser, server):
     server.say(500)
     server.say(-1)
-    (hold,) = server.get("sessions/main/approvals").json()["approvals"]
-    server.post(f"sessions/main/approvals/{hold['id']}", {"decision": "deny"}, "ann")
-    server.say(700)
     with page_of(browser, server, "ann") as page:
         expect(page.locator("#limits")).to_contain_text("nothing of the world is shown")
+        expect(page.locator(".plan-changes")).to_have_text("till.box/box/sum 0 → 500")
+        page.get_by_role("button", name="Deny: /till.put amount=500").click()
+        expect(page.locator("#approvals").get_by_role("button")).to_have_count(0)
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    server.say(600)
+    with page_of(browser, server, "ann") as page:
+        page.get_by_role("button", name="Approve: /till.put amount=600").click()
+        expect(page.get_by_role("status").filter(has_text="approved by ann")).to_be_visible()
+        expect(page.locator(".plan.approved")).to_contain_text("till.box/box/sum 0 → 600")
+    server.say(700)
     with page_of(browser, server, OPERATOR) as page:
+        expect(page.locator("#plans")).to_have_text("1 request waits for your decision")
         marks = {"held": "waits", "denied": "failed", "till.negative": "failed"}
         for text, mark in marks.items():
             line = page.locator("#feed li").filter(has_text=re.compile(rf"session\.end.*{text}"))

@@ -49,6 +49,7 @@ async def test_a_request_is_listed_read_and_approved():
                 "kind": "desk.pay",
                 "payload": {"to": "zoe", "euro": 50},
                 "key": one["calls"][0]["key"],
+                "conditions": [],
             }
         ]
         assert one["changes"] == [

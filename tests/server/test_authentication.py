@@ -39,6 +39,10 @@ ROUTES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("GET", "history/view?record=0&agent=alice", None, (404, 403, 403, 401)),
     ("GET", "history/explain?seq=1", None, (200, 403, 403, 401)),
     ("POST", "history/forks", {"record": 1}, (201, 403, 403, 401)),
+    ("GET", "approvals", None, (404, 404, 404, 401)),  # this world keeps no requests
+    ("GET", "approvals/events", None, (404, 404, 404, 401)),
+    ("GET", "approvals/{approval}", None, (404, 404, 404, 401)),
+    ("POST", "approvals/{approval}", {}, (404, 404, 404, 401)),
     ("GET", "/metrics", None, (200, 403, 403, 401)),
     ("GET", "/healthz", None, (200, 200, 200, 200)),
     ("GET", "/readyz", None, (200, 200, 200, 200)),

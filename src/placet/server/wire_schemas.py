@@ -102,6 +102,7 @@ _CALL: Final = _object(
     kind=_TEXT,
     payload=_OPEN,
     key=_TEXT,
+    conditions=array_schema(_TEXT),
     status={"enum": ["running", "done", "failed", "doubt", "unknown"]},
     output=_ANYTHING,
     optional=("status", "output"),

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 
+from placet.kernel.gate.conditions import text_of
 from placet.kernel.intent_visibility import speaks_for
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Ledger
@@ -119,7 +120,12 @@ def approval_json(
         outcomes: Outcomes of its calls, if they were read.
     """
     calls: list[dict[str, Json]] = [
-        {"kind": one["kind"], "payload": thaw(one["payload"]), "key": one["key"]}
+        {
+            "kind": one["kind"],
+            "payload": thaw(one["payload"]),
+            "key": one["key"],
+            "conditions": [text_of(condition) for condition in one.get("expect", ())],
+        }
         for one in approval.own_intents
     ]
     for call, outcome in zip(calls, outcomes or (), strict=False):

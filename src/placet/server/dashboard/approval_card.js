@@ -57,9 +57,10 @@ export class Card {
 
   calls() {
     const list = made("ol", "plan-actions");
-    list.append(...this.approval.calls.map(({ kind, payload, status, output }) => {
+    list.append(...this.approval.calls.map(({ kind, payload, conditions, status, output }) => {
       const item = made("li");
       item.append(made("bdi", "who", tame(kind, 128)), tree(payload ?? {}));
+      item.append(...conditions.map((text) => made("p", "small quiet", `only if ${tame(text, 300)}`)));
       if (status) {
         const ended = made("p", `status ${status}`);
         ended.append(made("b", "", STATUSES[status] ?? tame(status)));

@@ -26,7 +26,7 @@ from placet.server.approvals.deciders import (
 )
 from placet.server.approvals.events import ApprovalEvents
 from placet.server.approvals.outcomes import outcomes_of
-from placet.server.context import RequestContext, entered
+from placet.server.context import RequestContext, context_of, entered
 from placet.server.http.fair_share import release_body
 from placet.server.http.parameters import Fields
 from placet.server.http.problems import Problem, code_of_status
@@ -129,9 +129,10 @@ async def follow_requests(world: str, request: Request) -> ApprovalEvents:
     The data of each event is a request as `get_request` has it, without the outcomes of calls; the
     name of the event is its state.
     """
-    context, orchestrator, _ = _entered(world, request)
+    context = context_of(request)
     token = context.principal(request).submitter
     await context.reads.require(token)
+    _, orchestrator, _ = _entered(world, request)
     if context.is_draining:
         raise Problem("unavailable", NO_MORE_STREAMS)
 
