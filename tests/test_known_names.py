@@ -34,6 +34,7 @@ from placet.schemas.limits import Limits
 from placet.schemas.name_suggestions import did_you_mean
 from placet.server.config import ServeConfig
 from placet.server.model_config import ModelConfig
+from placet.server.people import check_people
 from placet.server.roles import check_claimants, check_claimed_worlds
 from placet.server.settings import load_settings
 from placet.stores.url import open_event_log
@@ -301,6 +302,15 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda path: serve_file(path, "[serve.claims.ann]\ntown = 'reder'"),
         "reader",
     ),
+    "token of a person": (lambda _: check_people({"anna": []}, ["ann"], []), "ann"),
+    "role of a person": (
+        lambda _: check_people({"ann": ["manger"]}, ["ann"], ["manager"]),
+        "manager",
+    ),
+    "key of approvals": (
+        lambda path: serve_file(path, "[approvals]\nwebhok = 'https://example.org'"),
+        "approvals.webhook",
+    ),
     "token of a claim": (lambda _: check_claimants({"anna": {}}, ["ann"]), "ann"),
     "world of a claim": (
         lambda _: check_claimed_worlds({"ann": {"twon": "reader"}}, ["town"]),
@@ -380,6 +390,8 @@ CASES_OF: dict[str, Any] = {
         "claims": ["role of a claim", "token of a claim", "world of a claim"],
         "limits": ["key of limits"],
         "model": ["key of model"],
+        "people": ["token of a person", "role of a person"],
+        "approvals": ["key of approvals"],
     },
     "ModelConfig": {
         **dict.fromkeys(("name", "base_url", "api_key_env", "price"), OPENED),

@@ -69,6 +69,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "RuleError": (("town", "domain", "wrong", "rule of Move"), {}),
     "SettingTypeError": (("beta", "text"), {}),
     "InvalidJsonValue": (("text",), {}),
+    "NotSent": (("text",), {"is_final": True}),
     "Problem": (("not_found", "none"), {"headers": {"allow": "GET"}, "store": "x"}),
     "ColumnViolation": (("A", "Fly", 7, "row 3 differs"), {}),
     "UnequalCallsError": ((), {}),

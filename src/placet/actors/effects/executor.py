@@ -234,10 +234,10 @@ class Executor:
         return self._taken.get(key, "")
 
     async def finish(self) -> None:
-        """Start no further attempts, and wait until the running attempts are settled.
+        """Wait until the running attempts are settled; after this call no other attempt begins.
 
-        Effects that were not started stay open in the log, for the next start of the world.
-        Those that were started with their batch are run.
+        An exception are effects whose start is in the record of their batch: they are run. The
+        others stay open in the log, and are run when the world is opened again.
         """
         self._is_closed = True
         self._wake.set()

@@ -329,7 +329,7 @@ class NewPopulation:
 
 @runtime_checkable
 class Domain(Protocol):
-    """The base class of domains: declares kinds of intents, hooks, and visibility of the state.
+    """The base class of domains. A domain declares kinds of intents, and has the hooks below.
 
     Subclass it: all but `name`, `version` and `kinds` have defaults. Every method is pure: its
     result depends on its arguments alone.

@@ -76,7 +76,7 @@ class ApprovalFlow:
             unshown=self._domain.records,
         )
         if answer.request is None:
-            return refused(calls, answer.verdict, answer.ahead + ahead)
+            return refused(self._domain, calls, answer.verdict, answer.ahead + ahead)
         if ahead:  # another program may approve the plan
             self._runner.watch()
         held, keys = answer.approval, [one["key"] for one in answer.approval.own_intents]

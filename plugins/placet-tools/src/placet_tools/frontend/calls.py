@@ -13,6 +13,8 @@ from placet.kernel.plugin.approved import digest_of
 from placet.runtime.executors import EffectOutcome
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent, new_intent
+from placet.schemas.name_suggestions import did_you_mean
+from placet.schemas.refusal import Refusal, RefusalCode
 from placet.schemas.verdict import Verdict
 from placet_tools.domain import ToolsDomain
 from placet_tools.outcome import Outcome
@@ -85,10 +87,13 @@ def digest_of_place(*parts: object) -> str:
     return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def refused(calls: Sequence[ToolCall], verdict: Verdict, ahead: int = 0) -> list[Outcome]:
+def refused(
+    domain: ToolsDomain, calls: Sequence[ToolCall], verdict: Verdict, ahead: int = 0
+) -> list[Outcome]:
     """Return the outcomes of a refused batch; calls without a refusal are skipped.
 
     Args:
+        domain: The domain of the tools.
         calls: The calls.
         verdict: Verdict of the batch.
         ahead: Number of the recorder's intents before those of the calls.
@@ -104,10 +109,18 @@ def refused(calls: Sequence[ToolCall], verdict: Verdict, ahead: int = 0) -> list
             outcomes.append(Outcome("skipped", message=message, key=call.key))
             continue
         faults = ours or own or verdict.refusals
-        message = "; ".join(one.message for one in faults)
+        message = "; ".join(_message(domain, call, one) for one in faults)
         codes = tuple(one.code for one in faults)
         outcomes.append(Outcome("refused", message=message, codes=codes, key=call.key))
     return outcomes
+
+
+def _message(domain: ToolsDomain, call: ToolCall, refusal: Refusal) -> str:
+    """Return the message of a refusal; for a misspelled tool with the names of tools alone."""
+    tool = call.kind.removeprefix(f"{domain.name}.")
+    if refusal.code != RefusalCode.KIND_UNKNOWN or not domain.tools or "." in tool:
+        return refusal.message
+    return f"there is no tool {tool!r}; {did_you_mean(tool, domain.tools)}"
 
 
 def of_effect(call: ToolCall, effect: EffectOutcome) -> Outcome:

@@ -405,11 +405,11 @@ class Gate:
             return await self._runner.run(calls, verdict, ahead) if runs else []
         if self._domain.prefixed(KEY_KNOWN) in verdict.codes:  # it was asked at the same moment
             known = await self._records.known(calls, agent)
-            return known or refused(calls, verdict, ahead)
+            return known or refused(self._domain, calls, verdict, ahead)
         required = self._domain.prefixed(APPROVAL_REQUIRED)
         if all(code == required for code in verdict.codes):
             return await self._approvals.hold(handle, calls, verdict)
-        return refused(calls, verdict, ahead)
+        return refused(self._domain, calls, verdict, ahead)
 
 
 class SyncGate:

@@ -53,7 +53,7 @@ async def test_a_call_of_an_unknown_tool_is_refused(folder):
         await client.begin()
         said = told(await client.call("wrok"))
         assert said["codes"] == ["kind_unknown"]
-        assert "mcp.work" in said["message"]
+        assert said["message"] == "there is no tool 'wrok'; did you mean 'work'?"
     assert not folder.ran()
 
 

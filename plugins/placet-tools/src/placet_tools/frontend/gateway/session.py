@@ -127,10 +127,8 @@ class GatewaySession:
                 return
             case "notifications/cancelled":
                 canceled = jsonrpc.object_of(message, "params").get("requestId")
-                if canceled in self._answering:
-                    self._answering.discard(
-                        canceled
-                    )  # the call continues, and its answer is not sent
+                if canceled in self._answering:  # the call continues; its answer is not sent
+                    self._answering.discard(canceled)
                     return
             case "initialize":
                 self._calls.take_capabilities(jsonrpc.object_of(message, "params"))
