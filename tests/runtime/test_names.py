@@ -104,7 +104,7 @@ EXPORTED = {
     "placet.server": "create_app",
     "placet.testing": "domain_property_tests",
 }
-ORCHESTRATOR_NAMES_MAX = 51
+ORCHESTRATOR_NAMES_MAX = 52
 
 SHAPES = [
     (owner, name, *shape)

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.kernel.plugin.domain import Domain
@@ -92,7 +93,7 @@ async def serving(
     known = Credentials(KnownToken(name, hash_of(token)) for name, token in TOKENS.items())
     serve = serve or ServeConfig(limits=HttpLimits(**(limits or {})))
     app = create_app(domain or Lab(), OrchestratorConfig(**config), credentials=known, serve=serve)
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    transport = httpx.ASGITransport(first_message_alone(app), raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=transport, base_url="http://placet") as client,
@@ -101,6 +102,26 @@ async def serving(
         for agent_id in agents:
             await served.register(agent_id)
         yield served
+
+
+def first_message_alone(app: ASGIApp) -> ASGIApp:
+    """End each stream of server-sent events after its first message, as a client that leaves."""
+
+    async def called(scope: Scope, receive: Receive, send: Send) -> None:
+        is_stream = False
+
+        async def passed_on(message: Message) -> None:
+            nonlocal is_stream
+            if message["type"] == "http.response.start":
+                types = [value for name, value in message["headers"] if name == b"content-type"]
+                is_stream = any(one.startswith(b"text/event-stream") for one in types)
+            elif is_stream:
+                message = {**message, "more_body": False}
+            await send(message)
+
+        await app(scope, receive, passed_on)
+
+    return called
 
 
 class Socket:

@@ -158,7 +158,8 @@ async def test_a_claim_is_for_the_operations_of_its_role(domain, claim):
             records = served.world.records
             answer = await served.ask(method, url + QUERIES.get(name, ""), {}, token="bob")
             least = needs(name, method)
-            detail = answer.json().get("detail", "") if answer.text else ""
+            is_json = "json" in answer.headers.get("content-type", "")
+            detail = answer.json().get("detail", "") if is_json else ""
             if role < least:
                 assert (answer.status_code, detail) == (403, _LESSER_ROLE[least]), name
                 assert served.world.records == records, f"{name} wrote before it refused"
