@@ -1,7 +1,7 @@
 """The parts of an open world that the agent layer uses, as protocols.
 
-The layer imports no runtime; `placet.Orchestrator` satisfies `WorldPort`, `placet.Inbox`
-`InboxPort`.
+The agent layer does not import the runtime. `placet.Orchestrator` satisfies `WorldPort`, and
+`placet.Inbox` satisfies `InboxPort`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -121,7 +121,7 @@ class InboxPort(Protocol):
         about: Mapping[str, Json] | None = None,
         request_id: str = "",
     ) -> InboxAnswer:
-        """Ask a person to approve intents; an equal plan that is open already is joined."""
+        """Request a person's approval of intents; if an equal request is open, return that one."""
 
     async def decide(
         self,
@@ -141,7 +141,7 @@ class InboxPort(Protocol):
         """
 
     async def list(self, *, cursor: int = 0, limit: int = 64) -> Sequence[Approval]:
-        """Return a page of the requests that the state keeps, in the order of asking."""
+        """Return a page of the requests that the state keeps, in the order of their creation."""
 
     async def get(self, request: str) -> Approval:
         """Return a request.

@@ -679,7 +679,7 @@ class Kernel:
 
     @property
     def latest_settled(self) -> Settled | None:
-        """The record of the latest settlement that this kernel has decided."""
+        """The record of the latest settlement that this kernel decided; None before the first."""
         return self._outbox.latest
 
     # operator

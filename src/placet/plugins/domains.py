@@ -77,16 +77,16 @@ def default_domain() -> Domain:
 
 
 def with_needed(domains: Domain | Sequence[Domain]) -> list[Domain]:
-    """Return the domains of a world with the domains that they need and the world lacks.
+    """Return the domains of a world, and after them the missing domains that they need.
 
     Args:
-        domains: A domain, or several. Faults of a domain are left to the registry.
+        domains: A domain, or several. They are not checked here; the registry checks them.
 
     Raises:
         DomainNotFound: A needed domain is not installed.
     """
     found = list(domains) if isinstance(domains, Sequence) else [domains]
-    for domain in found:  # it grows: a needed domain may need others
+    for domain in found:  # the list grows: a needed domain may need others
         for name in getattr(domain, "needs", ()):
             if all(getattr(other, "name", None) != name for other in found):
                 found.append(find_domain(name)())

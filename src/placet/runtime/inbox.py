@@ -1,13 +1,13 @@
 """The inbox of a world: requests for a person's approval of intents, and decisions about them.
 
-A request is asked with the changes that a dry run foresees. The batch of an approval has the
-decision and the intents of the request; it is refused if it would do anything else than was shown.
-The request is in the state of the world with everything that this batch needs, so any program that
-has opened the world may decide it, also after a restart. The world needs the domain `approvals`,
-which has the rules.
+A request is recorded with the changes that a dry run foresees. The batch of an approval has the
+decision and the intents of the request. It is refused if its changes or effects differ from the
+shown ones. The request is in the state of the world, with everything that this batch needs, so any
+program that has opened the world can decide it, also after a restart. The world needs the domain
+`approvals`, which has the rules.
 
-The batch is submitted by the operator for the agent of each intent. A request ends with the removal
-of such an agent, so an agent that is registered later under its name runs none of its intents.
+The inbox submits the batch as the operator, for the agent of each intent. A request is dropped when
+such an agent is removed, so an agent that registers later under this name runs none of its intents.
 """
 
 import asyncio
@@ -63,10 +63,10 @@ _AHEAD: Final = 1
 _REASON_CHARS_MAX: Final = 2_000
 _PAGE_MAX: Final = 256
 _TRIES: Final = 5
-"""Largest number of submissions of a decision that another batch makes stale."""
+"""Maximum number of submissions of a decision that other batches keep making stale."""
 
 _MARGIN_S: Final = 0.001
-"""Added to a wait for the time of a request, so that the time is over after it."""
+"""Added to a wait until a request expires, so that it has expired when the wait ends."""
 
 _EXPIRED: Final = "approvals.request_expired"
 
@@ -107,12 +107,12 @@ class Inbox:
     async def list(
         self, *, state: ApprovalState | None = None, cursor: int = 0, limit: int = 64
     ) -> _Approvals:
-        """Return a page of the requests that the state keeps, in the order of asking.
+        """Return a page of the requests that the state keeps, in the order of their creation.
 
         Args:
-            state: State of the requests; None for any. A request whose time is over is `expired`.
-            cursor: Number of the last request of the page before; 0 for the first page.
-            limit: Number of requests at most, 1 to 256.
+            state: State of the requests; None for any. An open request past its time is `expired`.
+            cursor: `number` of the last request of the previous page; 0 for the first page.
+            limit: Maximum number of requests, 1 to 256.
 
         Raises:
             ValueError: There is no such state, or the limit is out of its range.
@@ -136,11 +136,11 @@ class Inbox:
         """
         rows = await self._world.gateway.entities(REQUESTS, [request])
         if request not in rows:
-            raise ApprovalUnknown(f"there is no request {request!r}; look at the open ones")
+            raise ApprovalUnknown(f"there is no request {request!r}; list the open ones")
         return approval_of(request, rows[request], self._world.sim_time)
 
     async def decision(self, request: str) -> Approval:
-        """Wait until a request is no longer open, and return it; record that it is expired.
+        """Wait until a request is no longer open, and return it; record it if it expires.
 
         Raises:
             ApprovalUnknown: The state has no such request.
@@ -174,28 +174,30 @@ class Inbox:
         about: Mapping[str, Json] | None = None,
         request_id: str = "",
     ) -> InboxAnswer:
-        """Ask a person to approve intents; an equal plan that is open already is joined.
+        """Request a person's approval of intents; if an equal request is open, return that one.
 
-        A dry run of the approving batch finds the changes that the person is shown. If it refuses
-        the intents, no request is recorded.
+        A dry run of the approving batch finds the changes that the person is shown. If the dry run
+        is refused, no request is recorded. Two requests are equal if they have the same intents of
+        the same agent, without their keys.
 
         Args:
-            intents: 1 to 510 intents, in the order of the approving batch, one or more of `agent`.
-                Those of other agents are records of the asking program, such as a plan of calls.
-                The key of each is the part of its req_id before the last slash. Priorities are not
-                kept.
-            agent: Handle of the agent that asks.
+            intents: 1 to 510 intents, in the order of the approving batch, at least one of `agent`.
+                Intents of other agents are records of the requesting program, such as a plan of
+                calls. The key of an intent is the part of its req_id before the last slash.
+                Priorities are not kept.
+            agent: Handle of the agent that requests the approval.
             role: Role that the person must have; empty for any person.
             seconds: Simulated seconds for which the request is open.
-            unshown: Collections of the records of the asking domain, of which the person is shown
-                no changes.
+            unshown: Collections whose changes the person is not shown: the records of the
+                requesting domain.
             about: Facts for the person, such as the goal of a plan.
-            request_id: Id of the request, which no other has had; empty for a random one. Draws
+            request_id: Id of the request, new in this world; empty for a random one. Random draws
                 of the intents depend on it.
 
         Returns:
-            The request, with the verdict that recorded it. If it was joined, the verdict is the
-            refusal `approvals.request_open`; without a request the verdict tells why.
+            The request, with the verdict that recorded it. If an equal request was open, the
+            verdict is the refusal `approvals.request_open`. If there is no request, the verdict has
+            the refusals.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -249,8 +251,8 @@ class Inbox:
             role: Role of the person.
             digest: Digest of the request as it was shown; empty for the request as it is now.
             reason: Reason, at most 2 000 characters.
-            intents: The intents of an amendment, as for `ask`, with new keys. They need the role of
-                the request.
+            intents: The intents of an amendment, as for `ask`, with new keys. Their rules may need
+                no other role than that of the request.
 
         Returns:
             The request after the decision, with the verdict. It is `open` if the decision was not
@@ -301,7 +303,7 @@ class Inbox:
         return await self._answer(shown.id, verdict, ahead)
 
     async def _answer(self, request: str, verdict: Verdict, ahead: int) -> InboxAnswer:
-        """Return the answer to a decision; record that the request is expired if it is."""
+        """Return the answer to a decision; record the end of the request if it has expired."""
         if _EXPIRED in verdict.codes:
             await self._end(request, "expire", "it was not decided in time")
         return InboxAnswer(await self.get(request), verdict, ahead)
@@ -325,8 +327,8 @@ class Inbox:
     ) -> Verdict:
         """Submit a decision with the intents that it approves.
 
-        The batch itself compares its changes with the shown ones. So a batch that others make stale
-        between here and the gate is submitted again at the new seq.
+        The rules compare the changes of the batch with the shown ones. So a batch that other
+        batches make stale before it is decided can be submitted again, at the new seq.
         """
         tries = 0
         while True:
@@ -355,10 +357,10 @@ class Inbox:
         return verdict
 
     async def _held(self, intents: Sequence[Intent]) -> Sequence[HeldIntent]:
-        """Return intents as a request has them, with their payloads as their kinds validate them.
+        """Return intents in the form of a request, with validated payloads.
 
-        The rules compare validated payloads. Intents that do not fit are kept: the refusal
-        of the dry run describes the fault.
+        The rules compare validated payloads. Invalid intents stay as they are: the dry run refuses
+        them, and its refusal describes the fault.
         """
 
         def validated(kernel: Kernel) -> Sequence[Intent]:
@@ -370,7 +372,7 @@ class Inbox:
     def _intents(self, held: Sequence[HeldIntent]) -> Sequence[Intent]:
         """Return the intents of one submission: each has a new req_id with the same key.
 
-        The dedup window keeps refusals without details, so an earlier req_id would return one.
+        With an earlier req_id the dedup window would return its verdict, without details.
         """
         suffix, seq = uuid4().hex[:12], self._world.seq
         return [intent_of(one, f"{one['key']}/{suffix}", seq) for one in held]

@@ -1,4 +1,4 @@
-"""A request for a person's approval, as it is read from a world and shown."""
+"""A request for a person's approval, in the form in which programs and people read it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ ApprovalState: TypeAlias = Literal["open", "approved", "denied", "amended", "exp
 
 
 class ApprovalUnknown(LookupError):  # noqa: N818  # the name states the fault
-    """The error of an id of which the state has no request, or of an answer without one."""
+    """The error of an id that no request in the state has, or of an answer without a request."""
 
 
 class HeldIntent(TypedDict):
@@ -46,18 +46,18 @@ class Approval:
 
     Attributes:
         id: Id of the request.
-        number: Number of the request in its world, from 1, in the order of asking.
-        agent: The agent that asked.
-        intents: All intents of the approving batch, in order. Those of other agents are records of
-            the program that asked.
+        number: Number of the request in its world, from 1, in the order of creation.
+        agent: The agent that requested the approval.
+        intents: All intents of the approving batch, in order. Intents of other agents are records
+            of the requesting program.
         changes: Changes that a dry run foresees, at most 512: `[collection, entity, field, op, old,
             new]`; the op is `undecided` for a value that is decided when it is applied.
         risk: Greatest risk of the kinds of the intents, `read` to `high`.
         role: Role that the person must have; empty for any person.
         expires: Simulated time after which it cannot be decided, seconds.
-        digest: Digest of all that is shown; a decision names it.
+        digest: Digest of everything that is shown; a decision names it.
         state: State of the request.
-        about: Facts for the person, by the program that asked.
+        about: Facts for the person, from the requesting program.
         by: The person who decided, or `approvals.recorder` for `expired` and `stale`.
         reason: Reason of the decision.
         decided: Simulated time of the decision, seconds; 0 of an open request.
@@ -84,12 +84,12 @@ class Approval:
 
     @property
     def calls(self) -> tuple[tuple[str, Mapping[str, Json]], ...]:
-        """Kind and payload of each intent of the agent that asked, in order."""
+        """Kind and payload of each intent of `agent`, in order."""
         return tuple((one["kind"], one["payload"]) for one in self.own_intents)
 
     @property
     def own_intents(self) -> tuple[HeldIntent, ...]:
-        """The intents of the agent that asked, in order."""
+        """The intents of `agent`, in order."""
         return tuple(one for one in self.intents if one["agent"] == self.agent)
 
     def __str__(self) -> str:
@@ -106,10 +106,10 @@ class InboxAnswer:
     """The answer of an inbox to a request or to a decision.
 
     Attributes:
-        request: The request as it is after it; None if none was recorded.
-        verdict: Verdict of the batch that recorded it, or that refused it. Of an approval it has
-            the results and the changes (`Verdict.diff`) of the intents.
-        ahead: Number of the inbox's own intents in that batch, before those of the request.
+        request: The request after this step; None if no request was recorded.
+        verdict: Verdict of the batch that recorded the request or the decision, or was refused. The
+            verdict of an approval has the results and the changes (`Verdict.diff`) of the intents.
+        ahead: Number of intents of the inbox in that batch, before the intents of the request.
     """
 
     request: Approval | None
@@ -118,7 +118,7 @@ class InboxAnswer:
 
     @property
     def approval(self) -> Approval:
-        """The request as it is after it.
+        """The request after this step.
 
         Raises:
             ApprovalUnknown: No request was recorded.
@@ -129,9 +129,9 @@ class InboxAnswer:
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        """The refusals of the batch: of the request or decision alone, if it was at fault itself.
+        """The refusals of the batch; only the first, if the request or decision itself is refused.
 
-        Then the others only follow from it.
+        In that case the refusals of the other intents are its consequences.
         """
         own = [
             one for one in self.verdict.refusals if one.index is not None and one.index < self.ahead

@@ -1,10 +1,10 @@
 """Effects: work outside the world, and its outcome.
 
 An effect is `open` until it is settled. For an effect that runs at most once the log also has the
-marks `started`, before its handler is called, and `in_doubt`, when its outcome is unknown; the mark
-`started` may share the commit of the batch. An effect that was given up is settled as failed: a
-dead letter. A handler raises `DoNotRetry`,
-`RetryAfter` or `OutcomeUnknown` to control its attempts.
+marks `started`, before its handler is called, and `in_doubt`, when its outcome is unknown. The mark
+`started` may be in the commit of the batch. An effect that was given up is settled as failed: a
+dead letter. A handler raises `DoNotRetry`, `RetryAfter` or `OutcomeUnknown` to control its
+attempts.
 """
 
 from dataclasses import dataclass

@@ -326,7 +326,7 @@ def _outcome(verdict: Verdict) -> _Outcome:
 
 
 def _agree(trial: _Outcome, real: _Outcome) -> bool:
-    """Return whether a dry run has the outcome of the real run, but for undecided outputs."""
+    """Return whether a dry run and a real run have equal outcomes, except undecided outputs."""
     expected = [
         _without_output(answer) if _NOTICE in tried.get("warnings", ()) else answer
         for tried, answer in zip(trial.answers, real.answers, strict=False)
@@ -335,7 +335,7 @@ def _agree(trial: _Outcome, real: _Outcome) -> bool:
 
 
 def _without_output(answer: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the answer to an intent as a dry run has it that leaves the output undecided."""
+    """Return the answer of a dry run that leaves the output of the intent undecided."""
     rest = {name: value for name, value in answer.items() if name != "output"}
     return {**rest, "warnings": [*answer["warnings"], _NOTICE]}
 

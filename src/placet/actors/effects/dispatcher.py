@@ -127,10 +127,14 @@ class Executors:
             self.notify()
 
     def mark_started(self, effects: Iterable[Effect]) -> None:
-        """Mark the effects of batches that are not written yet, if emitted with `started=True`.
+        """Mark effects as started, before their batches are written.
 
-        An effect for which its executor has no place is marked later, before its attempt: until
-        then it was certainly not run, so a crash must not leave it in doubt.
+        Only effects that were emitted with `started=True`, and for which their executor has a free
+        credit. Any other effect is marked just before its attempt: until then it was certainly not
+        run, so a crash must not leave it in doubt.
+
+        Args:
+            effects: Effects of the batches that were just decided.
         """
         for effect in effects:
             executor = self.by_kind.get(effect.kind) if effect.starts_with_batch else None
@@ -223,10 +227,12 @@ class Executors:
 
         Args:
             seqs: Seqs of the intents of the batch, ascending.
-            seconds_max: Maximum wait, real seconds; an unsettled effect is returned as such.
+            seconds_max: Maximum wait, real seconds. An effect that is not settled by then has the
+                outcome None for `succeeded`.
 
         Returns:
-            None if an outcome may be in the log alone: it is no longer kept.
+            The outcomes, in the order of the effects; None if an outcome is no longer kept in
+            memory, so that the caller must read the log.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -243,7 +249,7 @@ class Executors:
         """Wait until an effect is settled or in doubt, and return its outcome.
 
         Raises:
-            LookupError: No such effect is open or was settled lately.
+            LookupError: The effect is not open, and its outcome is no longer kept in memory.
             ClosedError, StoreError: The world is closed, or has failed.
         """
         if self._kind(place) is None:
@@ -254,7 +260,8 @@ class Executors:
         self, places: Sequence[Place], seconds_max: float | None
     ) -> list[EffectOutcome]:
         outcomes = [self._outcome_now(place) for place in places]
-        # All at once: while one is awaited, another may be settled and no longer be kept.
+        # All waiters are made before the first wait: during a wait another effect may settle, and
+        # its outcome may be dropped from memory.
         waiters = {
             number: self._outcomes.expect(places[number])
             for number, now in enumerate(outcomes)
@@ -276,12 +283,12 @@ class Executors:
         return outcomes
 
     def _kind(self, place: Place) -> str | None:
-        """Return the kind of an effect that is open, or was settled lately; else None."""
+        """Return the kind of an effect that is open, or whose outcome is kept; else None."""
         pending = self._kernel.ledger.outbox.get(place)
         return self._outcomes.kind(place) if pending is None else pending.kind
 
     def _outcome_now(self, place: Place) -> EffectOutcome:
-        """Return the durable outcome of an effect; as unsettled if it has none."""
+        """Return the durable outcome of an effect; one without `succeeded` if there is none."""
         known = self._outcomes.durable(place)
         if known is not None:
             return known
@@ -295,7 +302,7 @@ class Executors:
         return unsettled._replace(is_in_doubt=True)
 
     def _on_left(self, key: EffectKey) -> None:
-        """Wake the tasks that wait for an effect that is settled, or is left to an operator."""
+        """Wake the tasks that wait for an effect: it is settled, or an operator must settle it."""
         place = (key.seq, key.effect_index)
         now = self._outcome_now(place)
         if now.is_in_doubt:

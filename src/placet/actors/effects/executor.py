@@ -138,7 +138,7 @@ class Executor:
         counters: Counts attempts and effects by outcome.
         seed: Seed of the random part of pauses.
         on_fault: Called with each exception of the handler.
-        on_left: Called with the key of an effect that is settled, or is left to an operator.
+        on_left: Called with the key of an effect that is settled, or that an operator must settle.
     """
 
     def __init__(
@@ -170,8 +170,8 @@ class Executor:
         self._taken: dict[EffectKey, str] = {}  # with the text of its last failed attempt
         self._waiting: deque[Effect] = deque()
         self._marks: dict[EffectKey, EffectMark] = {}  # of effects in `_waiting`
-        # Effects started with their batch, before their attempt. Each holds a credit, and those in
-        # `_waiting` are at its front.
+        # Effects whose start is recorded with their batch, and whose attempt has not begun. Each
+        # holds a credit. Those in `_waiting` are at its front, so that they run first.
         self._started: set[EffectKey] = set()
         self._pauses: list[tuple[int, int, Effect]] = []  # a heap by due time
         self._numbers = count()
@@ -187,9 +187,9 @@ class Executor:
 
     @property
     def can_start(self) -> bool:
-        """Whether the executor has a place for an effect whose batch is not written yet.
+        """Whether a credit is free for an effect whose batch is not written yet.
 
-        False for effects that are not delivered at most once: they have no start to record.
+        False unless the delivery is `at_most_once`: only then is the start of an effect recorded.
         """
         occupied = self._running + len(self._waiting) + len(self._started)
         is_free = occupied < self.retry_policy.concurrency
@@ -200,7 +200,7 @@ class Executor:
         self._started.add(key)
 
     def end(self) -> None:
-        """Release the credits of effects whose batches were not written; the world has ended."""
+        """Release the credits of effects whose batches were never written: the world has ended."""
         self._started.clear()
         self._wake.set()
         self._ended.set()
@@ -234,10 +234,11 @@ class Executor:
         return self._taken.get(key, "")
 
     async def finish(self) -> None:
-        """Wait until the running attempts are settled; after this call no other attempt begins.
+        """Stop the executor: run no more queued effects, and wait for the running ones to settle.
 
-        An exception are effects whose start is in the record of their batch: they are run. The
-        others stay open in the log, and are run when the world is opened again.
+        Effects whose start is recorded with their batch are still run. All other queued effects,
+        and effects that wait for another attempt, stay open in the log until the world is opened
+        again.
         """
         self._is_closed = True
         self._wake.set()

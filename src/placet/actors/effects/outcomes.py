@@ -1,7 +1,8 @@
-"""The outcomes of effects, for tasks that wait for them: nothing is read again from the log.
+"""Outcomes of effects in memory, so that a task that waits for one does not read the log.
 
-An outcome is noted when the kernel has decided it, and released once it is durable. The latest ones
-are kept, because an effect may be settled before its submitter has its verdict.
+An outcome is noted when the kernel has decided it, and returned to the waiting tasks once it is
+durable. The latest `KEPT_MAX` outcomes are kept, because an effect may settle before its submitter
+receives the verdict of the batch.
 """
 
 import asyncio
@@ -42,7 +43,7 @@ class Outcomes:
         seq: Seq of the world when it was opened.
 
     Attributes:
-        forgotten_seq: Outcomes of effects of later intents are all here.
+        forgotten_seq: No outcome of an effect of a later intent was dropped.
     """
 
     def __init__(self, seq: int) -> None:
@@ -56,7 +57,7 @@ class Outcomes:
         self._decided[place] = outcome
 
     def release(self, places: Iterable[Place]) -> None:
-        """Return noted outcomes to the tasks that wait for them: they are durable now."""
+        """Mark noted outcomes as durable, and return them to the tasks that wait for them."""
         for place in places:
             outcome = self._decided.pop(place, None)
             if outcome is not None:
@@ -87,13 +88,13 @@ class Outcomes:
         return place in self._decided
 
     def expect(self, place: Place) -> "asyncio.Future[EffectOutcome]":
-        """Return a future of an outcome that is not durable yet; end it by `dismiss`."""
+        """Return a future of an outcome that is not durable yet; end the wait by `dismiss`."""
         waiter: asyncio.Future[EffectOutcome] = asyncio.get_running_loop().create_future()
         self._waiters.setdefault(place, []).append(waiter)
         return waiter
 
     def dismiss(self, place: Place, waiter: "asyncio.Future[EffectOutcome]") -> None:
-        """Forget a future that is no longer awaited."""
+        """Remove a future for which no task waits any more."""
         if waiter.done() and not waiter.cancelled():
             waiter.exception()  # else it is reported as never retrieved
             return
@@ -104,7 +105,7 @@ class Outcomes:
             self._waiters.pop(place, None)
 
     def end(self, failure: Exception) -> None:
-        """Make every wait raise, because the world has ended."""
+        """Raise an exception in all waiting tasks, because the world has ended."""
         for waiters in self._waiters.values():
             for waiter in waiters:
                 if not waiter.done():

@@ -30,7 +30,7 @@ LOST: Final = frozenset(
         RefusalCode.LEASED.value,
     }
 )
-"""Codes of the refusals that changes or a lease of other agents caused."""
+"""Codes of refusals that were caused by the changes or the lease of another agent."""
 
 
 class RunningLease(Protocol):

@@ -1,4 +1,4 @@
-"""Held plans: the facts that a session writes to a request for approval of a plan, and reads."""
+"""Held plans of sessions: how a plan becomes a request for approval, and is read from one."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -51,7 +51,7 @@ class HeldPlans:
             cursor = page[-1].number
 
     async def get(self, approval_id: str) -> Approval | None:
-        """Return a request of the session; None if it has none of this id."""
+        """Return a request of the session; None if the session has no request of this id."""
         try:
             request = await self._inbox.get(approval_id)
         except ApprovalUnknown:
@@ -75,13 +75,13 @@ def request_id_of(session: str, agent: str, plan: Plan, seq: int) -> str:
 
 
 def about_plan(session: str, plan: Plan, previewed: Verdict) -> dict[str, Json]:
-    """Return the facts of a plan that its intents do not have.
+    """Return the field `about` of a request: the facts of a plan that are not in its intents.
 
     Args:
         session: Name of the session.
         plan: The plan.
-        previewed: Verdict of its dry run. A payload is kept here only where it differs from the
-            validated one, which the request has.
+        previewed: Verdict of its dry run. A payload is kept only where it differs from the
+            validated payload, which the intents of the request have.
     """
     rows = []
     for index, action in enumerate(plan.actions):
@@ -94,14 +94,14 @@ def about_plan(session: str, plan: Plan, previewed: Verdict) -> dict[str, Json]:
 
 
 def plan_of(request: Approval, base_seq: int) -> Plan:
-    """Return the plan of a request, at a seq."""
+    """Return the plan of a request, to be judged at a seq."""
     actions = tuple(DecidedAction(**row) for row in _rows(request))
     goal = request.about["goal"]
     return Plan.model_construct(goal=goal, base_seq=base_seq, actions=actions)
 
 
 def shown_request(request: Approval) -> ApprovalRequest:
-    """Return a request of a session as its people are shown it."""
+    """Return a request of a session in the form that a person is shown."""
     about = request.about
     return ApprovalRequest(
         id=request.id,
@@ -121,7 +121,7 @@ def shown_request(request: Approval) -> ApprovalRequest:
 
 
 def changes_of(request: Approval) -> tuple[StateChange, ...]:
-    """Return the changes that a person is shown of a request."""
+    """Return the changes of a request that a person is shown."""
     return tuple(
         StateChange.of(FieldChange(collection, None if entity == UNDECIDED else entity, *rest))
         for collection, entity, *rest in request.changes
@@ -129,9 +129,9 @@ def changes_of(request: Approval) -> tuple[StateChange, ...]:
 
 
 def end_of_request(request: Approval) -> TurnEnd:
-    """Return the end of the turn that records a decision made by another way than its session.
+    """Return the end of the turn that records a decision made outside of the session.
 
-    It has neither outputs nor outcomes of effects: these are in the log alone.
+    It has neither outputs nor outcomes of effects: only the log has them.
     """
     is_applied = request.state == "approved"
     who = f" by {request.by}" if request.by else ""
@@ -164,7 +164,7 @@ def end_of_unknown(approval_id: str) -> TurnEnd:
 def _rows(request: Approval) -> list[dict[str, Json]]:
     """Return the actions of a request as they were proposed."""
     held = request.own_intents
-    # The facts of an amended request are those of the request that it replaced.
+    # A request that replaces another one has the `about` of the replaced request.
     rows = [{"id": "", "why": ""} for _ in held] if request.amends else request.about["actions"]
     return [
         {name: intent[name] for name in ("kind", "payload", "expect") if name in intent} | row

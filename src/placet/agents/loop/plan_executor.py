@@ -38,7 +38,7 @@ _RETRIES: Final = 5
 
 
 class PlanExecutor:
-    """The part of a session that submits plans, and asks for the approval of held plans.
+    """The part of a session that submits plans, and requests approvals of held plans.
 
     Args:
         world: The world that decides the batches.
@@ -110,7 +110,7 @@ class PlanExecutor:
     # requests for approval
 
     async def _ask(self, plan: Plan, ruling: PolicyDecision, previewed: Verdict) -> PlanResult:
-        """Ask a person to approve a plan whose preview was admitted."""
+        """Request a person's approval of a plan whose preview was admitted."""
         limits = self._limits
         request_id = request_id_of(self._session, self._agent.agent_id, plan, self._world.seq)
         intents = self._intents(plan.actions, plan.base_seq)
@@ -145,10 +145,10 @@ class PlanExecutor:
     async def approve(
         self, held: Approval, by: str, role: str, *, seconds_left: float
     ) -> PlanResult:
-        """Apply a held plan as a person approved it, and return the result.
+        """Apply a held plan that a person approved, and return the result.
 
-        If its changes or effects would differ from the shown ones, the request ends, and another
-        one is asked for the plan.
+        If its changes or effects would differ from the shown ones, the request ends as `stale`, and
+        a new request is made for the plan.
 
         Args:
             held: The request as the person was shown it.
@@ -171,9 +171,10 @@ class PlanExecutor:
     async def amend(
         self, held: Approval, plan: Plan, by: str, role: str, *, seconds_left: float
     ) -> PlanResult:
-        """Apply a person's plan instead of a held one, and return the result.
+        """Apply a person's plan in place of a held plan, and return the result.
 
-        The policy of the host is asked about it. The request stays open if the plan is refused.
+        The policy of the host judges the person's plan. The request stays open if the plan is
+        refused.
 
         Args:
             held: The request as the person was shown it.
@@ -414,8 +415,8 @@ def _broken_policy(fault: str) -> tuple[PolicyDecision, Issue]:
 
 def _other_role(held: str, needed: str) -> Issue:
     message = (
-        f"these actions need the role {needed!r}, the request {held!r}: deny it, and propose "
-        "the actions instead"
+        f"these actions need the role {needed!r}, and the request needs {held!r}; deny the "
+        "request, and propose the actions as a new plan"
     )
     return Issue(code=Code.POLICY_DENIED, message=message, at="/actions")
 

@@ -133,7 +133,7 @@ class SessionRecorder:
             end: Its outcome.
             results: Results of its actions.
             approval_id: The approval request of the plan that it held; empty for none.
-            ended: Approval requests whose end it records.
+            ended: Ids of the approval requests whose end this turn records.
 
         Raises:
             SessionError: The end cannot be recorded.

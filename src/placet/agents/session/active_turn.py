@@ -44,7 +44,7 @@ class ActiveTurn:
             end: The end.
             attempts: Answers of the adapter.
             usage: Use of the adapter.
-            ended: Requests for approval whose end the turn records.
+            ended: Ids of the approval requests whose end the turn records.
         """
         plan_result = end.plan_result or PlanResult("rejected")
         try:

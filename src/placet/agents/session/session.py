@@ -329,7 +329,7 @@ class Session:
 
         Args:
             approval_id: Id of the approval request; it stays open if the actions are refused.
-            actions: Kinds and payloads, for which the person answers.
+            actions: Kinds and payloads of the person's actions.
             by: Name of the person.
             role: Role of the person, as the host knows it.
 
@@ -511,14 +511,14 @@ class Session:
     # requests for approval
 
     async def _decided(self, turn: ActiveTurn, result: PlanResult, approval_id: str) -> Turn:
-        """End the turn of a person's decision about a request."""
+        """End the turn that records a person's decision about a request."""
         end = end_of(result)
         if result.status == "rejected" and end.stop.startswith(_OF_REQUEST):
             end = TurnEnd("refused", Code.DENIED, end.message)  # of the decision, not of the plan
         return await turn.end(end, ended=await self._held_plans.ended([approval_id]))
 
     async def record_decisions(self) -> None:
-        """Record a turn for each decision that was made by another way than this session."""
+        """Record a turn for each decision about a request that was made outside of the session."""
         for name in await self._held_plans.ended(await self._recorder.waiting()):
             request = await self._held_plans.get(name)
             end = end_of_unknown(name) if request is None else end_of_request(request)
@@ -552,7 +552,7 @@ class Session:
 
     @asynccontextmanager
     async def _turn(self, message: str, route: Route) -> AsyncIterator[ActiveTurn]:
-        """Record decisions of others, and begin a turn."""
+        """Record the decisions that were made outside of the session, and begin a turn."""
         self._require_open()
         self._is_stopped = False
         await self.record_decisions()

@@ -36,7 +36,7 @@ _ACCOUNTS_PER_UNIT: Final = 30
 """Accounts that are listed for one unit of work."""
 
 _BALANCE_WORK: Final = 10
-"""Units of work of one balance that is read and written."""
+"""Units of work to read and write one balance."""
 
 
 def open_account(draft: Draft, owner: str, payload: Mapping[str, Json]) -> RuleRefusal | None:

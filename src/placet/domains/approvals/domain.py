@@ -3,12 +3,12 @@
     ask -> open -> approved | denied | amended | expired | stale
 
 A request is decided once, and never by an agent of its intents. An amendment ends a request and
-approves another one in its place; each names the other.
+approves another one in its place; each of the two has the id of the other.
 
-The batch of an approval has the decision and the intents of the request: the rules of their kinds
-find them approved (`placet.kernel.is_approved`), and the batch is refused if it changes anything
-else than the person was shown. Only `RECORDER` may submit these kinds, so an agent that is
-permitted every kind can approve nothing.
+The batch of an approval has the decision and the intents of the request. In this batch
+`placet.kernel.is_approved` is true for these intents. The batch is refused if its changes differ
+from the changes that the person was shown. Only `RECORDER` may submit these kinds, so an agent that
+is permitted every kind cannot approve anything.
 """
 
 from collections.abc import Collection, Mapping
@@ -51,7 +51,7 @@ _DENIED_SECONDS: Final = 3_600.0
 _ENDS: Final[Mapping[str, str]] = {"deny": "denied", "expire": "expired", "stale": "stale"}
 _UNITS_PER_INTENT: Final = 5
 _OF_PEOPLE: Final = frozenset({"shown", "foreseen", "undecided"})
-"""Fields of a request that tell the changes of its intents."""
+"""Fields of a request that disclose the changes of its intents."""
 
 
 class Approvals(Domain):
@@ -96,7 +96,7 @@ class Approvals(Domain):
     def on_remove(self, draft: Draft, agent_id: str) -> None:
         """Drop the requests with intents of a removed agent.
 
-        A later agent of the same name is a different one. The log keeps them.
+        An agent that registers later under the same name is another agent. The log keeps them.
         """
         for request in list(draft.ids(REQUESTS)):
             if agent_id in _agents_of(draft.entity(REQUESTS, request) or {}):
@@ -109,7 +109,7 @@ class Approvals(Domain):
         return bool(state.get(REQUESTS, ref.entity, "agent") == agent_id)
 
     def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
-        """Return the fields that tell the changes of a request, which may be of hidden entities."""
+        """Return the fields that disclose changes of a request, which may be of hidden entities."""
         return _OF_PEOPLE if ref.collection == REQUESTS else ()
 
     def _ask(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -118,7 +118,7 @@ class Approvals(Domain):
     def _create(
         self, draft: Draft, payload: Mapping[str, Json], *, amends: str
     ) -> RuleRefusal | None:
-        """Record a request, which takes the place of the request `amends` if that is not empty."""
+        """Record a request; if `amends` is not empty, it replaces the request of that id."""
         request, intents = payload["id"], payload["intents"]
         draft.charge(len(intents) * _UNITS_PER_INTENT)
         if draft.exists(REQUESTS, request):
@@ -126,7 +126,7 @@ class Approvals(Domain):
         if all(asked["agent"] != payload["agent"] for asked in intents):
             return refuse(
                 "intent_missing",
-                f"a request of {payload['agent']!r} has an intent of that agent, this has none",
+                f"the request is of {payload['agent']!r}, but none of its intents is; add one",
                 at="/intents",
             )
         plan = plan_digest(payload["agent"], intents)
@@ -177,13 +177,13 @@ class Approvals(Domain):
         if new["agent"] != fields["agent"]:
             return refuse(
                 "agent_changed",
-                f"the request is of {fields['agent']!r}; amend it for that agent",
+                f"amend the request for its agent {fields['agent']!r}, not for {new['agent']!r}",
                 at="/request/agent",
             )
         if new["role"] != fields["role"]:
             return refuse(
                 "role_changed",
-                f"the request needs the role {fields['role']!r}, and so does what amends it",
+                f"amend the request with its role {fields['role']!r}, not with {new['role']!r}",
                 at="/request/role",
             )
         if payload["by"] in _agents_of(new):
@@ -218,9 +218,9 @@ class Approvals(Domain):
 
 
 def plan_digest(agent: str, intents: Json) -> str:
-    """Return the digest of an agent's own intents without their keys, hexadecimal.
+    """Return the digest of the intents of an agent without their keys, hexadecimal.
 
-    Equal plans of an agent have one open request.
+    An agent has at most one open request for equal intents.
     """
     own = [
         {name: asked[name] for name in asked if name != "key"}
@@ -237,7 +237,7 @@ def _request_digest(payload: Mapping[str, Json]) -> str:
 
 
 def _agents_of(fields: Mapping[str, Json]) -> set[str]:
-    """Return the agents of the intents of a request, or of its payload."""
+    """Return the agents of the intents of a request, from its fields or its payload."""
     return {asked["agent"] for asked in fields.get("intents", ())}
 
 
@@ -323,7 +323,7 @@ def _record(draft: Draft, request: str, payload: Mapping[str, Json], state: str)
 
 
 def _approve(draft: Draft, request: str, payload: Mapping[str, Json]) -> None:
-    """Permit the intents of a request, if the batch makes the shown changes and no others."""
+    """Permit the intents of a request, if the changes of the batch are exactly the shown ones."""
     _record(draft, request, payload, APPROVING)
     fields: Mapping[str, Json] = draft.entity(REQUESTS, request) or {}
     foreseen, undecided = fields["foreseen"], fields["undecided"]

@@ -22,9 +22,9 @@ Reason = Annotated[str, Field(max_length=2_000)]
 
 
 class RequestedIntent(TypedDict):
-    """One intent of a request, as the approving batch has it.
+    """One intent of a request, in the form of the approving batch.
 
-    Its key is the part of its req_id before the last slash.
+    `key` is the part of its req_id before the last slash.
     """
 
     agent: Name
@@ -38,14 +38,15 @@ class RequestedIntent(TypedDict):
 class RequestPayload(TypedDict):
     """Payload of `approvals.ask`: intents that wait for a person's decision.
 
-    `agent` asks, and one intent or more is its own. The intents of other agents are records of the
-    asking program: two requests whose own intents are equal are of one plan. `role` is the role
-    that the person must have; with an empty one any person may decide. `about` has facts of the
-    asking program for the person, and `risk` the greatest risk of the intents.
+    `agent` requests the approval, and at least one intent is of `agent`. Intents of other agents
+    are records of the requesting program. Two requests are of one plan if their intents of `agent`
+    are equal. `role` is the role that the person must have; if it is empty, any person may decide.
+    `about` has facts for the person, and `risk` is the greatest risk of the intents. `seconds` is
+    the simulated time for which the request is open.
 
-    `foreseen` and `undecided` are of the changes that the person is shown
-    (`placet.schemas.foreseen`), without those of the collections `unshown`, which hold the records
-    of the asking domain itself. `shown` is the text of these changes.
+    `foreseen` (a digest) and `undecided` (paths) describe the changes that the person is shown; see
+    `placet.schemas.foreseen`. Changes of the collections `unshown`, which hold the records of the
+    requesting domain, are left out. `shown` has these changes as a person reads them.
     """
 
     id: Name
@@ -71,10 +72,10 @@ class PreviewPayload(TypedDict):
 
 
 class DecidePayload(TypedDict):
-    """Payload of `approvals.decide`: a decision about a request, which it names by its digest.
+    """Payload of `approvals.decide`: a decision about the request `id` with the digest `digest`.
 
-    `approve` is the first intent of a batch, and the intents of the request follow. `expire` and
-    `stale` are recorded by the program that submits the decisions.
+    An `approve` is the first intent of a batch, and the intents of the request follow. The program
+    that submits decisions records `expire` and `stale`; no person makes them.
     """
 
     id: Name
@@ -86,10 +87,10 @@ class DecidePayload(TypedDict):
 
 
 class AmendPayload(TypedDict):
-    """Payload of `approvals.amend`: a person replaces the intents of a request, and approves them.
+    """Payload of `approvals.amend`: a person approves other intents in the place of a request.
 
-    It ends the request `id`, which it names by its digest, and `request` is the new one. It is the
-    first intent of a batch, and the intents of the new request follow.
+    It ends the request `id` with the digest `digest`; `request` is the new request. It is the first
+    intent of a batch, and the intents of the new request follow.
     """
 
     id: Name

@@ -1,7 +1,7 @@
 """The session domain: turns, model calls and grants as records of the log.
 
-Agents are never permitted these kinds; their session submits them. Plans wait for a person in the
-domain `approvals`.
+Agents are never permitted these kinds; their session submits them. The domain `approvals` holds the
+plans that wait for a person.
 """
 
 from placet.domains.session.domain import Sessions, other_agent, turn_id

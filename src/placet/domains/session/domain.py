@@ -31,7 +31,7 @@ _GRANTS_LOOKED_AT_PER_UNIT: Final = 3
 
 
 class Sessions(Domain):
-    """The domain of sessions: their turns and grants. Plans are held by the domain `approvals`.
+    """The domain of sessions: their turns and grants. The domain `approvals` holds their plans.
 
     Args:
         turns_kept: Latest turns that the state keeps of each session; the log has all of them.
@@ -92,8 +92,8 @@ class Sessions(Domain):
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Return whether a session or turn is the agent's; False for grants.
 
-        False for a collection as a whole, in which those of other agents come and go. A session is
-        visible while its latest turn is stored, so a former agent's sessions are not.
+        False for a collection as a whole, because it also has entities of other agents. A session
+        is visible while its latest turn is in the state, so sessions of a removed agent are not.
         """
         if ref.entity is None:
             return False
@@ -206,7 +206,7 @@ def _end(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def _remember_held(draft: Draft, payload: Mapping[str, Json]) -> None:
-    """Keep the request that a turn asked for, until a turn has recorded its end."""
+    """Keep the id of the request that a turn made, until a turn records the end of the request."""
     session, asked, ended = payload["session"], payload.get("approval_id"), payload.get("ended", ())
     if not asked and not ended:
         return

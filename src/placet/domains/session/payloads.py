@@ -22,7 +22,7 @@ SESSION_CHARS_MAX: Final = 64
 """Ids of grants start with the session name; this leaves them room."""
 
 APPROVALS_MAX: Final = 64
-"""Requests of a session whose end no turn has recorded yet; the latest are kept."""
+"""Maximum number of requests of a session whose end no turn has recorded; the latest are kept."""
 
 ROLE_CHARS_MAX: Final = 64
 
@@ -61,8 +61,8 @@ class AskPayload(TypedDict):
 class EndPayload(TypedDict):
     """Payload of `session.end`: the end of a turn, with its outcome and results.
 
-    `approval_id` is the request for approval of the plan that it held. `ended` are requests of the
-    session that were decided, or expired, and whose end this turn records.
+    `approval_id` is the approval request of the plan that the turn held. `ended` has the ids of
+    requests of the session that were decided or expired, and whose end this turn records.
     """
 
     session: SessionName

@@ -40,7 +40,7 @@ class Outbox:
     """The writer of the records about executors and effects. One per kernel.
 
     Attributes:
-        latest: Record of the latest settlement since the kernel was made.
+        latest: Record of the latest settlement; None before the first one.
     """
 
     __slots__ = ("_context", "_control", "latest")

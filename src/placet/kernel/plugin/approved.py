@@ -33,7 +33,7 @@ COLLECTIONS: Final = (
 """All collections of the domain `approvals`."""
 
 RECORDER: Final = "approvals.recorder"
-"""Id of the agent that submits the kinds of the domain; they are refused from any other agent."""
+"""Id of the agent that submits the kinds of the domain; any other agent is refused them."""
 
 ASK: Final = "approvals.ask"
 PREVIEW: Final = "approvals.preview"
@@ -44,7 +44,7 @@ KINDS: Final = frozenset({ASK, PREVIEW, DECIDE, AMEND})
 """The kinds of the domain. No agent but the recorder is permitted them."""
 
 NOT_FORESEEN: Final = "approvals.not_foreseen"
-"""Code of the refusal of an approved batch that would do anything else than was shown."""
+"""Code of the refusal of an approved batch whose changes or effects differ from the shown ones."""
 
 APPROVING: Final = "approving"
 """State of a request in the batch of its decision, after which it is `approved`."""

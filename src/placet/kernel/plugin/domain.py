@@ -329,10 +329,12 @@ class NewPopulation:
 
 @runtime_checkable
 class Domain(Protocol):
-    """The base class of domains. A domain declares kinds of intents, and has the hooks below.
+    """The base class of a domain: kinds of intents, their rules, and visibility of the state.
 
-    Subclass it: all but `name`, `version` and `kinds` have defaults. Every method is pure: its
-    result depends on its arguments alone.
+    A subclass sets `name`, `version` and `kinds`; every other attribute and method has a default.
+    The hooks (`on_...`) change the state at fixed moments. `sight`, or else `may_see` and
+    `hidden_fields`, decide which parts of the state an agent sees. Every method is pure: its result
+    depends on its arguments alone.
 
     Attributes:
         name: Prefix of its collections and of its codes; a lower-case identifier.
@@ -343,7 +345,7 @@ class Domain(Protocol):
         executors: Factory of the executors of its effects, as `module:function` or by an entry
             point of `placet.executors`: called with the domain when a world is opened, it returns
             an `EffectHandler` for each kind of effect, or None for a kind that cannot run here.
-            Empty: the program that opens the world registers them. By name, because a domain
+            Empty: the program that opens the world registers them. It is a name, because a domain
             imports nothing impure.
         sight: Visibility policy composed from `placet.kernel.visibility`: then only observers
             near a change are asked. None: `may_see` and `hidden_fields` decide.
@@ -356,15 +358,13 @@ class Domain(Protocol):
             `hides`, `sight`, `invariant_reads` and `Kind.reads_self` name count as declared.
         writes: Names of other domains whose collections this domain's rules and hooks may write.
             Collections whose prefix is no domain's name may be written by every domain.
-        needs: Names of other domains that its world must have; an `Orchestrator` adds a missing
-            one if it is installed.
-        former_settings: Names of settings of its earlier versions that it no longer has. They are
-            left out where the domain is made again from the settings in a log.
+        needs: Names of other domains that its world must have. An `Orchestrator` adds a missing
+            domain if it is installed.
+        former_settings: Names of settings that earlier versions had, and this one has not. They
+            are left out when the domain is made again from the settings in a log.
         invariant_reads: Entities on which its invariants depend, by name: a batch that changes
             none of them is not checked, and `changed` names no others. None: they depend on any
             entity.
-        roles: All roles that its rules require of the person who approves; a server then refuses a
-            person with another role. Empty: not declared.
     """
 
     name: str
@@ -381,7 +381,6 @@ class Domain(Protocol):
     needs: Sequence[str] = ()
     former_settings: Collection[str] = ()
     invariant_reads: Collection[Ref] | None = None
-    roles: Collection[str] = ()
 
     def __init_subclass__(cls, **options: object) -> None:
         """Explain an unknown keyword of a domain's own `__init__`."""
@@ -442,11 +441,11 @@ class Domain(Protocol):
         return None  # noqa: RET501  # likewise
 
     def on_batch(self, draft: "Draft") -> None:
-        """Write values of a batch as a whole, once all of its rules have passed.
+        """Write values that depend on a batch as a whole, once all of its rules have passed.
 
-        For example a version number or an undo list; `draft.previous_values()` lists the values
-        that the batch changed, `draft.created_and_deleted()` its new and deleted entities. Called
-        once per batch, as its last intent, before the invariants.
+        Examples are a version number and an undo list. `draft.previous_values()` returns the values
+        before the batch changed them, `draft.created_and_deleted()` the new and deleted entities.
+        Called once per batch, as its last intent, before the invariants.
         """
         return None  # noqa: RET501  # likewise
 

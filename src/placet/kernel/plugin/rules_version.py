@@ -93,8 +93,8 @@ def require_compatible(then: Rules, scheduled: Iterable[Scheduled], registry: Re
 def added_domains(then: Iterable[str], registry: Registry) -> frozenset[str]:
     """Return the domains of a registry that may be added to the log of a world.
 
-    Another domain of the world needs them (`Domain.needs`), and they have no state that begins
-    with the world, with an agent or with a table.
+    Another domain of the world needs them (`Domain.needs`), and they create no state when a world
+    is created or an agent is registered, and have no table.
 
     Args:
         then: Names of the domains of the log.

@@ -70,7 +70,7 @@ class Draft:
         has_more: The batch did something beside putting fields.
         agents: The agents that the batch registered and removed so far.
         column_hook: Column writes of the hook that runs; None where none may be written.
-        started: Places in `effects` of those emitted with `started=True`, ascending.
+        started: Indices in `effects` of the effects emitted with `started=True`, ascending.
     """
 
     __slots__ = (
@@ -207,7 +207,7 @@ class Draft:
         return self.state.ids(collection)
 
     def previous_values(self) -> list[tuple[str, str, str, Json]]:
-        """Return the previous values of the batch's writes so far.
+        """Return the values before each write of the batch so far.
 
         Returns:
             `(collection, entity, field, value)` of each write, in order; the value is None where
@@ -222,10 +222,13 @@ class Draft:
     def created_and_deleted(self) -> tuple[list[Ref], list[Ref]]:
         """Return the entities that the batch has created and deleted so far, in order.
 
-        An entity that it created and deleted is in neither list, and one that it deleted and
-        created again is in both. O(writes).
+        An entity that the batch created and then deleted is in neither list. An entity that it
+        deleted and then created again is in both. O(writes of the batch).
+
+        Returns:
+            The created and the deleted entities.
         """
-        first: dict[tuple[str, str], bool] = {}  # whether it was there before the batch
+        first: dict[tuple[str, str], bool] = {}  # whether the entity existed before the batch
         for collection, entity, field, before, *_ in self._undo:
             if field == WHOLE:
                 first.setdefault((collection, entity), before is not ABSENT)
@@ -503,9 +506,9 @@ class Draft:
         Args:
             kind: Kind of effect.
             payload: Data for the executor.
-            started: Record the start of an `at_most_once` effect in the commit of its batch if its
-                executor can run it at once. That saves a commit; but the effect is in doubt if the
-                process ends after this commit, also if its handler was not called yet.
+            started: Record the start of an `at_most_once` effect in the commit of its batch, if its
+                executor has a free credit. This saves one commit. The effect is in doubt if the
+                process ends after this commit, even if its handler was not called yet.
 
         Raises:
             TypeError, ValueError: The payload is not plain JSON, or has a number that is not

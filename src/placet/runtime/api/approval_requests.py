@@ -1,4 +1,4 @@
-"""Requests for approval as an inbox reads and writes them: pure functions of its values."""
+"""Pure functions of the inbox: from the fields of a request to `Approval`, and back."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -19,7 +19,7 @@ UNFORESEEN: Final[Mapping[str, Json]] = {
     "undecided": [[], []],
     "shown": [],
 }
-"""The fields of a request that its dry run finds."""
+"""The fields of a request that the result of a dry run fills in."""
 
 _TEMPORARY: Final = frozenset(
     {
@@ -29,11 +29,11 @@ _TEMPORARY: Final = frozenset(
         RefusalCode.TOOL_UNREGISTERED,
     }
 )
-"""Refusals of the stages staleness and domain that a later decision may not meet."""
+"""Codes of the stages staleness and domain that are temporary: a later decision may pass."""
 
 
 def approval_of(request: str, fields: Mapping[str, Json], now: float) -> Approval:
-    """Return a request by its fields in the state; one whose time is over is `expired`.
+    """Return a request by its fields in the state; an open one past its time is `expired`.
 
     Args:
         request: Id of the request.
@@ -52,7 +52,7 @@ def approval_of(request: str, fields: Mapping[str, Json], now: float) -> Approva
 
 
 def held_of(intent: Intent) -> HeldIntent:
-    """Return an intent as a request keeps it."""
+    """Return an intent in the form that a request keeps."""
     held: HeldIntent = {
         "agent": intent["agent_id"],
         "key": key_of(intent["req_id"]),
@@ -67,7 +67,7 @@ def held_of(intent: Intent) -> HeldIntent:
 
 
 def intent_of(held: HeldIntent, req_id: str, seq: int) -> Intent:
-    """Return the intent of one submission of a held intent."""
+    """Return the intent that submits a held intent, with a new req_id."""
     intent = new_intent(held["kind"], held["payload"], held["agent"], req_id, seq)
     if "expect" in held:
         intent["expect"] = held["expect"]
@@ -77,14 +77,14 @@ def intent_of(held: HeldIntent, req_id: str, seq: int) -> Intent:
 
 
 def outside_of(unshown: Sequence[str], foreseen: Foreseen) -> Foreseen:
-    """Return the foreseen changes without those of requests and of the asking domain's records."""
+    """Return the foreseen changes without those of the domain `approvals` and of `unshown`."""
     own = {*COLLECTIONS, *unshown}
     changes = [change for change in foreseen.changes if change.collection not in own]
     return foreseen._replace(changes=tuple(changes))
 
 
 def shown_of(changes: Sequence[FieldChange]) -> list[list[Json]]:
-    """Return changes as a request keeps them to be shown."""
+    """Return changes in the form in which a request keeps and shows them."""
     return [
         [one.collection, UNDECIDED if one.entity is None else one.entity, *one[2:]]
         for one in changes[:_SHOWN_MAX]
@@ -92,10 +92,11 @@ def shown_of(changes: Sequence[FieldChange]) -> list[list[Json]]:
 
 
 def ends_request(verdict: Verdict) -> bool:
-    """Return whether the refusal of an approving batch ends its request.
+    """Return whether the refusal of an approving batch ends its request as `stale`.
 
-    It does if the decision itself is in order, and a rule of the intents, the changes of the batch
-    or a condition is not. A quota, a full queue or a lease leaves the request open.
+    It does if the decision itself is valid, and the batch is refused by a rule of its intents, by a
+    condition, or because its changes differ from the shown ones. A quota, a full queue or a lease
+    leaves the request open.
     """
     is_of_decision = any(
         one.code.startswith("approvals.") and one.code != NOT_FORESEEN for one in verdict.refusals

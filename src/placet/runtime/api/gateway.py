@@ -136,7 +136,7 @@ class AgentGateway:
         """Wait until an open effect is settled or in doubt, and return its outcome.
 
         Raises:
-            LookupError: No such effect is open, and its outcome is in the log alone.
+            LookupError: The effect is not open, and its outcome is no longer kept in memory.
             ClosedError, StoreError: The world is closed, or has failed.
         """
         return await self._open.executors.outcome((key.seq, key.effect_index))
@@ -144,7 +144,7 @@ class AgentGateway:
     async def _logged(
         self, verdict: Verdict, seqs: Sequence[int], seconds_max: float
     ) -> list[EffectOutcome]:
-        """Wait for the effects of a batch that is so old that the log has to be read. O(log)."""
+        """Wait for the effects of a batch whose outcomes are read from the log. O(log)."""
         first = min(seqs, default=0)
         outcomes: dict[tuple[int, int], EffectOutcome] = {}
         with anyio.move_on_after(seconds_max):

@@ -56,9 +56,9 @@ def _compare(sound: TraceRunner, crashed: TraceRunner, trace: Trace, lost_first:
 
 
 def _timed(trace: Trace) -> Iterator[Step]:
-    """Yield steps of one batch; time passes in separate steps, which are in the log.
+    """Yield steps of one batch each; simulated time passes in separate steps, which are logged.
 
-    A batch that is refused may leave no record, so its time would be lost in a crash.
+    A refused batch may have no record, so the time that passed with it would be lost in a crash.
     """
     for step in one_by_one(trace):
         if isinstance(step, Propose) and step.seconds:
