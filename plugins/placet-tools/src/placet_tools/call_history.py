@@ -1,4 +1,4 @@
-"""The calls of tools in a log, and the marks that they leave."""
+"""Writes the marks of earlier calls from the records of a log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ class _StartedCall:
 
 
 class CallHistory:
-    """Follows the calls of tools in a log, and writes the marks that they leave.
+    """Reads the calls of tools from the records of a log, and writes their marks.
 
     Args:
         domain: The domain of the tools.
-        markings: Tool -> the markings to write.
-        marks: The marks to write.
+        markings: Tool -> the markings of its calls.
+        marks: The store to which the marks are written.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class CallHistory:
         self._done: dict[str, _StartedCall] = {}  # calls that a tool can undo
 
     def note(self, record: Record) -> None:
-        """Follow one record of the log.
+        """Write the marks of one record; pass the records of a log in their order.
 
         Raises:
-            InconsistentBlock: No gate has written the record.
+            InconsistentBlock: The record is a block that no world can have written.
         """
         if isinstance(record, Settled):
             self._note_settled(record)

@@ -81,8 +81,8 @@ class ToolsDomain(Domain):
         records: The collections of its calls.
         enforced: The policy in force.
         approve_from: Least risk that needs an approval, where the policy names none.
-        recorder: Id of the agent that begins plans and undoes their calls; these kinds are refused
-            from any other agent.
+        recorder: Id of the agent that begins plans, undoes their calls and counts earlier calls;
+            any other agent is refused these kinds.
 
     Raises:
         ToolError: `approve_from` is no risk.
@@ -117,7 +117,10 @@ class ToolsDomain(Domain):
             self._own_kind(UNDO, UndoPayload, self._undo, "A call of a failed plan is undone."),
             self._own_kind(RELEASE, ReleasePlanPayload, self._release, "No more calls are undone."),
             self._own_kind(
-                COUNT, CountPayload, self.enforced.count, "Earlier calls count for a new rule."
+                COUNT,
+                CountPayload,
+                self.enforced.count,
+                "Earlier calls are counted for a new rule.",
             ),
         )
         self.version = self._version()
@@ -134,7 +137,7 @@ class ToolsDomain(Domain):
         return f"{self.name}.{(declared and declared.kind) or tool}"
 
     def prefixed(self, name: str) -> str:
-        """Return the name of a kind or a code of the domain itself, which belongs to no tool."""
+        """Return a name with the prefix of the domain: of a kind that is no tool, or of a code."""
         return f"{self.name}.{name}"
 
     def tool_of(self, kind: str) -> DeclaredTool | None:
@@ -142,11 +145,11 @@ class ToolsDomain(Domain):
         return self._by_kind.get(kind)
 
     def settings(self) -> Mapping[str, Json]:
-        """Return the keywords of `Tools.domain` that make the domain again."""
+        """Return the keyword arguments of `Tools.domain` that recreate the domain."""
         return {"approve_from": self.approve_from, "policy": self.enforced.data}
 
     def on_open(self, draft: Draft) -> None:
-        """Begin the marks of the policy."""
+        """Create the markings of the policy in a new world."""
         self.enforced.open(draft)
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:

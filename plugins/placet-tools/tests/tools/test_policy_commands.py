@@ -309,7 +309,7 @@ async def test_changed_tools_are_noted(store):
 
 async def test_a_log_of_other_tools_is_refused(store):
     log = log_to_read(store)
-    with pytest.raises(DomainNotRemade, match="domains shop, approvals, and the tools are 'desk'"):
+    with pytest.raises(DomainNotRemade, match="domains shop, approvals, but the tools are 'desk'"):
         backtest(log, Tools("desk"), {})
     log.close()
 

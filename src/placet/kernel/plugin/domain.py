@@ -365,6 +365,8 @@ class Domain(Protocol):
         invariant_reads: Entities on which its invariants depend, by name: a batch that changes
             none of them is not checked, and `changed` names no others. None: they depend on any
             entity.
+        roles: All roles that its rules require of the person who approves; a server then refuses a
+            person with another role. Empty: not declared.
     """
 
     name: str
@@ -381,6 +383,7 @@ class Domain(Protocol):
     needs: Sequence[str] = ()
     former_settings: Collection[str] = ()
     invariant_reads: Collection[Ref] | None = None
+    roles: Collection[str] = ()
 
     def __init_subclass__(cls, **options: object) -> None:
         """Explain an unknown keyword of a domain's own `__init__`."""

@@ -1,4 +1,4 @@
-"""Approvals of calls: the inbox of the world asks and decides, and the gate follows the calls."""
+"""Approvals of calls: requests in the inbox of the world, and the outcomes of their calls."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from placet_tools.outcome import Outcome, RequestDecision
 
 
 class ApprovalFlow:
-    """Asks for approvals of calls, and returns decisions with the outcomes of the calls.
+    """Requests approvals of calls, and returns decisions with the outcomes of the calls.
 
     Args:
         inbox: The inbox of the world.
@@ -25,7 +25,7 @@ class ApprovalFlow:
         recorder: Makes intents.
         records: Reads calls.
         runner: Follows approved plans.
-        hold_s: Simulated seconds for which a request is open.
+        hold_s: Simulated seconds for which a request is open before it expires.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ApprovalFlow:
         self._hold_s = hold_s
 
     async def resume(self) -> None:
-        """Watch for the approval of a plan that an earlier process asked for."""
+        """Start to watch for approved plans if an earlier process left an open request for one."""
         plan = self._domain.prefixed(PLAN)
         for request in await self._inbox.open():
             if any(one["kind"] == plan for one in request.intents):
@@ -55,12 +55,12 @@ class ApprovalFlow:
     async def hold(
         self, handle: AgentHandle, calls: Sequence[ToolCall], verdict: Verdict
     ) -> list[Outcome]:
-        """Ask a person; an equal plan of the agent that is open already is joined.
+        """Request an approval of calls; if the agent has an equal open request, return that one.
 
         Args:
             handle: Handle of the agent.
             calls: The calls.
-            verdict: Verdict of their batch, which was refused for want of an approval.
+            verdict: Verdict of their batch, with `approval_required` as its only code.
         """
         roles = sorted({str(one.details.get("role", ROLE)) for one in verdict.refusals})
         if len(roles) > 1:
@@ -93,7 +93,7 @@ class ApprovalFlow:
         digest: str,
         calls: Sequence[ToolCall],
     ) -> RequestDecision:
-        """Record the decision of a person; the approved calls run.
+        """Record the decision of a person, and run the calls that it approves.
 
         Args:
             request: Id of the request.
@@ -121,7 +121,7 @@ class ApprovalFlow:
         return await self._decision_of(await self._inbox.decision(request))
 
     async def _applied(self, answer: InboxAnswer) -> RequestDecision:
-        """Run the calls that a decision approved; return it with their outcomes."""
+        """Follow the calls that a decision approved; return the decision with their outcomes."""
         decided = answer.approval
         applied = await self._inbox.get(decided.amended_by) if decided.amended_by else decided
         calls = [ToolCall(one["key"], one["kind"], one["payload"]) for one in applied.own_intents]
@@ -130,7 +130,7 @@ class ApprovalFlow:
         return RequestDecision(decided.state, decided.by, decided.reason, tuple(outcomes))
 
     async def _decision_of(self, decided: Approval) -> RequestDecision:
-        """Return the decision about a request; of an amendment with the calls that ran instead."""
+        """Return the decision about a request, with the outcomes of the calls that ran."""
         applied = await self._inbox.get(decided.amended_by) if decided.amended_by else decided
         outcomes = [
             await self._records.outcome(one["key"])

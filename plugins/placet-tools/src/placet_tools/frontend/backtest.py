@@ -1,8 +1,8 @@
 """Backtest of a policy: its answers to the recorded calls of a log.
 
-The log is replayed. Before each batch with calls, the batch is decided by the new policy, as a dry
-run at the recorded state; then its recorded changes are applied. So each call is judged after
-the recorded outcomes of the calls before it, whatever the new policy answers to them.
+The log is replayed. Each batch with calls is first decided by the new policy, as a dry run at the
+recorded state; then its recorded changes are applied. So each call is judged after the recorded
+outcomes of the earlier calls, whatever the new policy answers to these.
 """
 
 from collections import Counter
@@ -49,7 +49,7 @@ from placet_tools.tool import OWN_PARTS
 from placet_tools.tools import Tools
 
 CHANGED_MAX: Final = 10_000
-"""Changed calls that are listed; all are counted."""
+"""Maximum number of changed calls that a report lists; all of them are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ChangedCall:
     """A call to which the new policy gives another answer.
 
     Attributes:
-        record: Ordinal number of its record in the log.
+        record: Ordinal of its record in the log, from 0.
         sim_time: Simulated time of the decision, seconds.
         agent: The agent.
         tool: The tool.
@@ -125,8 +125,8 @@ def backtest(
 ) -> BacktestReport:
     """Judge each recorded call of a log by a policy, at the state of its decision. O(log).
 
-    Refusals that the log does not have, such as those of quotas, are not judged. Calls that undo
-    others, and the decisions of people, are not either.
+    Not judged: refusals that are not in the log, such as those of quotas; calls that undo other
+    calls; batches of a person's decision; scheduled batches, which a note of the report names.
 
     Args:
         log: The log; it is only read.
@@ -136,7 +136,7 @@ def backtest(
 
     Raises:
         ToolPolicyError: The policy cannot be read, or does not fit the tools.
-        StoreError: The log cannot be read.
+        StoreError: The log cannot be read, or a plug-in raised an exception.
         DomainNotRemade: The log is not of these tools, or another domain of it cannot be made.
     """
     judged = JudgedTools(tools, policy)
@@ -187,15 +187,15 @@ class _Backtest(Replayer):
             self._set_quotas()
 
     def _note_rules(self, record: Header | RulesChanged) -> None:
-        """Take the settings of the tools beside the policy from the log.
+        """Use the `approve_from` of the log, which applies where the new policy has none.
 
         Raises:
-            DomainNotRemade: The log is not of these tools.
+            DomainNotRemade: The log does not have the domain of the tools.
         """
         names, domain = [name for name, _ in record.domains], self._judged.domain
         if domain.name not in names:
             raise DomainNotRemade(
-                f"the log is of the domains {', '.join(names)}, and the tools are {domain.name!r}"
+                f"the log has the domains {', '.join(names)}, but the tools are {domain.name!r}"
             )
         settings = record.settings.get(domain.name, {})
         domain.approve_from = settings.get("approve_from", domain.approve_from)
@@ -209,7 +209,7 @@ class _Backtest(Replayer):
         if not positions or {DECIDE, domain.prefixed(UNDO)} & set(kinds):
             return
         if record.due_of is not None:
-            self.report.notes.append(f"record {self.journal.count} is of a scheduled batch")
+            self.report.notes.append(f"record {self.journal.count}: scheduled calls are not judged")
             return
         found = []
         if isinstance(record, Refused):
@@ -268,7 +268,7 @@ class _Backtest(Replayer):
         return answers_of(plain_refusals(verdict.refusals), count, name)
 
     def _ready(self) -> Sandbox:
-        """Return the sandbox that decides by the rules in force, with the new policy."""
+        """Return the sandbox that decides by the new policy, and by the other rules of the log."""
         limits = self.ledger.policy.limits
         if self._sandbox is not None and self._of == (self.header, limits):
             return self._sandbox
@@ -290,7 +290,7 @@ class _Backtest(Replayer):
         return self._sandbox
 
     def _set_quotas(self) -> None:
-        """Charge the calls by the quotas of the new policy, by the buckets of the kernel."""
+        """Replace the quotas of the tools by those of the new policy."""
         settings, domain = self.ledger.policy, self._judged.domain
         kept = {name: one for name, one in settings.quotas.items() if domain.tool_of(name) is None}
         own = {name: Quota.of(spec) for name, spec in domain.quotas.items()}
@@ -298,6 +298,6 @@ class _Backtest(Replayer):
 
 
 def _tool_of(kind: str, domain: str) -> str:
-    """Return the tool of a kind, which may be gone today; empty if it is none of the domain."""
+    """Return the tool of a kind, also of a tool that no longer exists; empty for other kinds."""
     name, _, tool = kind.partition(".")
     return tool if name == domain and tool not in OWN_PARTS else ""

@@ -18,7 +18,7 @@ class CallAnswer:
         status: `allowed`, `held` for a person, `refused`, or `skipped`: another call of its plan
             was refused.
         codes: Codes of its refusals.
-        message: Why it is not allowed.
+        message: Reason for which it is not allowed; empty if it is allowed.
     """
 
     status: Status
@@ -32,7 +32,7 @@ ALLOWED = CallAnswer("allowed")
 def answers_of(
     refusals: Sequence[tuple[int | None, str, str]], count: int, domain: str
 ) -> list[CallAnswer]:
-    """Return the answer to each intent of a batch by the refusals of the batch.
+    """Return the answer to each intent of a batch, from the refusals of the batch.
 
     Args:
         refusals: `(index, code, message)` of each refusal; none if the batch was admitted.
@@ -55,5 +55,5 @@ def answers_of(
 
 
 def plain_refusals(refusals: Sequence[Refusal]) -> list[tuple[int | None, str, str]]:
-    """Return the refusals of a verdict, as `answers_of` takes them."""
+    """Return the refusals of a verdict in the form that `answers_of` takes."""
     return [(one.index, one.code, one.message) for one in refusals]

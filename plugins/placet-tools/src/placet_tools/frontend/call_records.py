@@ -83,21 +83,21 @@ class CallRecords:
     async def _of_request(self, key: str, request: str) -> Outcome:
         """Return the outcome of a call that waits for a person, or was not approved."""
         approval = await self._inbox.get(request)
-        if approval.state == "approved":  # since the record was read
+        if approval.state == "approved":  # it was approved after the record was read
             return await self.outcome(key)
         if approval.state == "open":
             return Outcome("held", message=HELD, approval=request, key=key)
-        if not approval.by:  # its time is over, which is not recorded yet
+        if not approval.by:  # it has expired, which is not recorded yet
             return Outcome("expired", message=EXPIRED, approval=request, key=key)
         message = f"{approval.by}: {approval.reason or approval.state}"
         output: Json = None
         if approval.state == "amended":
-            message = f"{message}; this call did not run, `output` has what ran instead"
+            message = f"{message}; this call did not run: `output` has the calls that ran instead"
             output = await self._ran_instead(approval.amended_by)
         return Outcome(approval.state, output, message, approval=request, key=key)
 
     async def _ran_instead(self, request: str) -> list[Json]:
-        """Return the calls of an approved request with their outcomes, for a model."""
+        """Return the calls of an approved request with their outcomes, in the form for a model."""
         ran: list[Json] = []
         for asked in (await self._inbox.get(request)).own_intents:
             tool = self._domain.tool_of(asked["kind"])
@@ -138,10 +138,10 @@ class CallRecords:
         return of_record(key, record)
 
     async def wait(self, keys: Sequence[str], position: int) -> None:
-        """Wait until the calls that run have ended or are in doubt.
+        """Wait until the calls that are running have ended or are in doubt.
 
-        If none of them runs, wait until the log has a record at a position: a call that is in doubt
-        may be settled by a person.
+        If no call is running, wait until the log has a record at a position: a person may have
+        settled a call that is in doubt.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -160,5 +160,5 @@ class CallRecords:
 
     async def _settled(self, effect: EffectStatus) -> None:
         """Wait until an effect is settled or in doubt."""
-        with suppress(LookupError):  # it was settled since it was listed
+        with suppress(LookupError):  # it was settled after it was listed
             await self._world.gateway.outcome(effect.key)

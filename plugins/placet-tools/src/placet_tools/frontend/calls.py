@@ -45,7 +45,7 @@ class ToolCall:
     payload: dict[str, Json]
 
     def intent(self, agent: str, suffix: str, seq: int) -> Intent:
-        """Return the intent of one submission, whose req_id has a new suffix."""
+        """Return the intent of one submission; its req_id is the key, a slash and the suffix."""
         return new_intent(self.kind, self.payload, agent, f"{self.key}/{suffix}", seq)
 
     def digest(self, agent: str) -> str:

@@ -1,4 +1,4 @@
-"""Counts the earlier calls of a log for the new rules of a policy, when its gate is opened."""
+"""Counts the earlier calls in a log for new rules of a policy, when the gate is opened."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -17,20 +17,20 @@ from placet_tools.policy.marks import COUNTED, MemoryMarks
 from placet_tools.policy.rules import Marking
 
 _BYTES_MAX: Final = 32_768
-"""Bytes of the marks of one intent, as JSON."""
+"""Maximum bytes of the marks in one intent, as JSON."""
 
 _MARKS_MAX: Final = 500
-"""Marks of one intent."""
+"""Maximum number of marks in one intent."""
 
 
 async def count_earlier_calls(world: Orchestrator, domain: ToolsDomain, recorder: Recorder) -> None:
-    """Bring the marks of the state to the rules of the policy in force.
+    """Make the marks in the state fit the rules of the policy in force.
 
-    Marks of rules that are gone are dropped. For new rules the log is read, O(log); a log that was
-    compacted has the calls after its start alone. If it fails, the world is closed.
+    Marks of rules that no longer exist are dropped. For new rules the log is read, O(log); a
+    compacted log has only the calls after its first record. If counting fails, the world is closed.
 
     Args:
-        world: The open world, whose agents submit nothing yet.
+        world: The open world, in which no agent submits yet.
         domain: The domain of the tools.
         recorder: Makes intents.
 
@@ -69,7 +69,7 @@ async def _count(world: Orchestrator, domain: ToolsDomain, recorder: Recorder) -
 def marks_in(
     log: EventLog, domain: ToolsDomain, markings: Mapping[str, Marking], end: int
 ) -> MemoryMarks:
-    """Return the marks that the calls of a log have left. O(log).
+    """Return the marks of the calls in a log. O(log).
 
     Args:
         log: The log.
@@ -98,7 +98,7 @@ async def _submit(world: Orchestrator, recorder: Recorder, **payload: Json) -> N
     """Submit one step.
 
     Raises:
-        StoreError: It was refused, such as for a quota of the world's log.
+        StoreError: The intent was refused.
     """
     verdict = await world.submit([await recorder.own(COUNT, **payload)])
     if not verdict.admitted:
@@ -107,7 +107,7 @@ async def _submit(world: Orchestrator, recorder: Recorder, **payload: Json) -> N
 
 
 def _parts(marks: Mapping[str, Mapping[str, Json]]) -> Iterator[list[Json]]:
-    """Yield the marks in parts that an intent can have, the oldest first."""
+    """Yield the marks in parts that fit into one intent, the oldest first."""
     part: list[Json] = []
     size = 0
     for name, fields in marks.items():

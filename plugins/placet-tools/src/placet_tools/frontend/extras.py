@@ -1,4 +1,4 @@
-"""The extras of the distribution: which one a missing package belongs to."""
+"""Names the extra of the distribution to which a missing package belongs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Name the extra in the error of an import that fails.
+    """Add the name of an extra to the error of an import that fails in the block.
 
     Args:
         name: Name of the extra.

@@ -1,9 +1,9 @@
-"""The calls that a model makes inside a framework, as all adapters of frameworks decide them.
+"""Decides the calls that a model makes inside a framework, for the adapters of all frameworks.
 
-The key of a call is its place in the conversation and a hash of its arguments, so a run that is
-resumed finds the calls that it has made. A refusal and a failure of the gate are outcomes, which
-the model reads. An approval in a framework is no authority: a held call stays held until it is
-decided in the gate. The gate is called in its own event loop, from whatever loop or thread.
+The key of a call is a hash of its place in the conversation and of its arguments, so a resumed run
+finds the outcomes of its earlier calls. A refusal and a failure of the gate are outcomes, which the
+model reads. An approval in a framework has no effect: a held call stays held until it is decided in
+the gate. The gate runs in its own event loop; an adapter may call it from any loop or thread.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from placet_tools.tool import DeclaredTool
 _T = TypeVar("_T")
 
 _PLANS_MAX: Final = 64
-"""Answers of models of which some calls have not come yet."""
+"""Maximum number of answers of models for which the framework has not submitted every call."""
 
 _LOOP_SECONDS_MAX: Final = 10.0
-"""Wait for the event loop of the gate to turn once, before a thread submits a call to it."""
+"""Real seconds in which the event loop of the gate must run a callback; else it is blocked."""
 
 
 class CallGate(Protocol):
-    """The part of a `Gate` that an adapter calls; the gate itself imports the adapters."""
+    """The part of a `Gate` that adapters call. The gate imports the adapters, not they the gate."""
 
     loop: asyncio.AbstractEventLoop | None
 
@@ -50,7 +50,7 @@ class CallGate(Protocol):
     async def request_approval(
         self, calls: Sequence[tuple[str, Mapping[str, Any]]], *, agent: str, key: str
     ) -> bool:
-        """Request an approval of calls that need one; nothing runs."""
+        """Request an approval of calls if they need one; return whether they wait for it."""
 
     async def outcome(self, key: str) -> Outcome:
         """Return the outcome of a call by its key."""
@@ -69,7 +69,7 @@ class ModelCall(NamedTuple):
 
 @dataclass(slots=True)
 class _Plan:
-    """The decision on all calls of an answer, and the ids of the calls that have received it."""
+    """The outcomes of all calls of an answer, and the ids of the calls that received them."""
 
     outcomes: "asyncio.Task[list[Outcome]]"
     received: set[str] = field(default_factory=set)
@@ -81,7 +81,7 @@ class FrameworkCalls:
     Args:
         gate: The gate.
         agent: Name of the agent.
-        deferred: Return a held call at once; else wait until a person has decided.
+        deferred: Return the outcome `held` at once; else wait until a person has decided.
     """
 
     def __init__(self, gate: CallGate, agent: str, *, deferred: bool) -> None:
@@ -117,9 +117,9 @@ class FrameworkCalls:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
     async def is_held(self, place: Sequence[Json], call: ModelCall) -> bool:
-        """Return whether a call waits for a person, who is asked if need be; nothing runs.
+        """Return whether a call waits for a person; request the approval if there is no request.
 
-        A call on which the gate cannot decide is not held: its outcome says why.
+        No call runs. Return False if the gate cannot decide: the outcome of the call has the error.
         """
         plan = [(call.tool, call.arguments)]
         key = digest_of_place(*place, [call])
@@ -138,7 +138,7 @@ class FrameworkCalls:
         if len(calls) == 1:
             return (await self._decide(key, calls))[0]
         plan = self._plans.get(key)
-        if plan is None or call_id in plan.received:  # a resumed run asks again
+        if plan is None or call_id in plan.received:  # a resumed run submits it again
             plan = self._plans[key] = _Plan(asyncio.create_task(self._decide(key, calls)))
             if len(self._plans) > _PLANS_MAX:
                 del self._plans[next(iter(self._plans))]
@@ -170,9 +170,9 @@ class FrameworkCalls:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
     def _turning_loop(self) -> asyncio.AbstractEventLoop:
-        """Return the event loop of the gate, which runs in another thread.
+        """Return the event loop of the gate, which runs in another thread, if it is not blocked.
 
-        A call that a blocked loop has queued would run after its caller was told that it did not.
+        A call that waits in a blocked loop would run after its caller had received an error.
 
         Raises:
             ClosedError: The gate is not open, or its loop is blocked.
@@ -183,8 +183,9 @@ class FrameworkCalls:
         loop.call_soon_threadsafe(turned.set)
         if not turned.wait(_LOOP_SECONDS_MAX):
             raise ClosedError(
-                f"the event loop of the gate has not turned for {_LOOP_SECONDS_MAX:g} s; in a "
-                "program with an event loop await the graph (`ainvoke`), or call it in a thread"
+                f"the event loop of the gate has been blocked for {_LOOP_SECONDS_MAX:g} s; in a "
+                "program with an event loop await the graph (`ainvoke`), or call it in another "
+                "thread"
             )
         return loop
 
@@ -198,6 +199,6 @@ def description(tool: DeclaredTool) -> str:
 
 
 def text(outcome: Outcome) -> str:
-    """Return the answer for a model as text: a string itself, any other value as JSON."""
+    """Return the answer for a model as text: a string unchanged, any other value as JSON."""
     answer = outcome.for_model
     return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)

@@ -243,17 +243,17 @@ class Gate:
 
         Args:
             approval: The request as it was shown; an id stands for the request as it is now.
-            decision: `approve`, `deny`, or `amend` to run other calls in its place. The agent is
-                told which: the outcome of its call is `amended`.
-            by: Name of the person, who is not the agent.
+            decision: `approve`, `deny`, or `amend` to run other calls in its place. Then the
+                outcome of the held call is `amended`, and its output lists the other calls.
+            by: Name of the person, who must not be the agent.
             role: Role of the person.
-            reason: Reason, which the agent is told.
+            reason: Reason, at most 2 000 characters; the agent reads it in the outcome.
             calls: The calls of an amendment, in the form of `plan`.
 
         Returns:
-            The decision. Its state is `open` if it was not recorded: the person has not the role,
-            a quota is exhausted, or the amendment is refused. It is `stale` if the calls would now
-            do something else.
+            The decision. Its state is `open` if it was not recorded: the person does not have the
+            role, a quota is exhausted, or the amendment is refused. It is `stale` if the calls
+            would now do something else than was shown; then they do not run.
 
         Raises:
             ApprovalUnknown: The state has no such request.
@@ -275,7 +275,12 @@ class Gate:
     ) -> bool:
         """Request an approval of a plan if it needs one; return whether it waits for a person.
 
-        Nothing runs: submit the plan with the same key to run it.
+        No call runs; call `plan` with the same key to run the plan.
+
+        Args:
+            calls: The calls, in the form of `plan`.
+            agent: Name of the agent.
+            key: Key of the plan.
 
         Raises:
             KeyInvalid, ValueError, ClosedError, StoreError: As for `plan`.
@@ -331,8 +336,8 @@ class Gate:
 
         Args:
             agent: Name of the agent in the gate.
-            deferred: A held call interrupts the graph until a person has decided, which needs a
-                checkpointer; without it the call waits.
+            deferred: A held call interrupts the graph until a person has decided; the graph needs
+                a checkpointer. If False, the call waits for the person.
             atomic: The calls of one answer of the model are one plan.
 
         Raises:
@@ -350,10 +355,11 @@ class Gate:
 
         Args:
             agent: Name of the agent in the gate.
-            run: Name of the run, or a function that returns it by the context of the run: another
-                one for each run, the same one when a run is resumed.
-            deferred: A held call is an interruption of the run; without it the call waits.
-            atomic: Not possible: the SDK passes a tool no other calls of the answer.
+            run: Name of the run, or a function of the context of the run that returns it. Each run
+                must have another name; a resumed run keeps its name.
+            deferred: A held call is an interruption of the run. If False, the call waits for the
+                person.
+            atomic: Must be False: the SDK does not pass a tool the other calls of the answer.
 
         Raises:
             ImportError: The SDK is not installed.
@@ -380,9 +386,9 @@ class Gate:
     async def _decide(
         self, calls: Sequence[ToolCall], agent: str, *, is_new: bool, runs: bool = True
     ) -> list[Outcome]:
-        """Submit a plan and return the outcomes of its calls; a known plan is not submitted.
+        """Submit a plan, and return the outcomes of its calls; a known plan is not submitted again.
 
-        Without `runs` an admitted plan is not submitted either, and has no outcomes.
+        Without `runs` the plan is only tried, by a dry run; an admitted plan has no outcomes.
         """
         if agent in {APPROVALS_RECORDER, self._domain.recorder}:
             raise ValueError(f"{agent!r} records for the gate; give the agent another name")
@@ -403,7 +409,7 @@ class Gate:
         verdict = await self.world.submit(batch, dry_run=not runs, identity=handle)
         if verdict.admitted:
             return await self._runner.run(calls, verdict, ahead) if runs else []
-        if self._domain.prefixed(KEY_KNOWN) in verdict.codes:  # it was asked at the same moment
+        if self._domain.prefixed(KEY_KNOWN) in verdict.codes:  # another task submitted it meanwhile
             known = await self._records.known(calls, agent)
             return known or refused(self._domain, calls, verdict, ahead)
         required = self._domain.prefixed(APPROVAL_REQUIRED)
