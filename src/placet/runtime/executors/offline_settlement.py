@@ -1,25 +1,14 @@
-"""Settle effects from the command line while no process has the world open.
-
-The command becomes the log's writer for one group: it rebuilds the world from the log, settles the
-effects by the world's own rules, and appends the settlements.
-"""
+"""Settle effects from the command line while no process has the world open."""
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Self
 
 from placet.actors.ports import EventLog
-from placet.history.reader import config_from
 from placet.kernel.control.outbox import plain_output
-from placet.kernel.kernel import Kernel
-from placet.kernel.plugin.rules_version import rules_in
-from placet.plugins.domains import remake
+from placet.runtime.offline_writer import OfflineWriter
 from placet.schemas.codec import thaw
 from placet.schemas.effect import EffectKey, Settlement
-from placet.schemas.errors import StoreError, ValidationError
-from placet.schemas.log.record import LogAppend
-from placet.stores.snapshots.recovery import recover
-from placet.stores.sqlite.file import is_in_use
+from placet.schemas.errors import ValidationError
 
 
 def resolve(
@@ -91,58 +80,11 @@ def settle_again(
     return outcomes
 
 
-class _Writer:
-    """The only writer of a log for some settlements; they are one group, written at the end.
-
-    Attributes:
-        kernel: The world; None if the log is empty.
-        kept_version: Names and versions of the domains if they are those in the log; else empty.
-    """
+class _Writer(OfflineWriter):
+    """The only writer of a log for some settlements."""
 
     def __init__(self, log: EventLog, path: Path | None, domains: Sequence[str]) -> None:
-        self._log = log
-        self._path = path
-        self._domains = domains
-        self._records: list[bytes] = []
-        self._is_settled = False
-        self._epoch = 0
-        self.kernel: Kernel | None = None
-        self.kept_version = ""
-
-    def __enter__(self) -> Self:
-        log = self._log
-        log.count()  # raises a reader's error if this is not a log, before anything is locked
-        if self._path is not None and is_in_use(self._path, log.url):
-            raise StoreError(
-                f"cannot settle an effect of {log.url}: another process has it open; stop that "
-                "one, or let its program call resolve_effect",
-                store=log.url,
-            )
-        self._epoch = log.open()  # fences earlier writers, so no record follows those read
-        try:
-            past = recover(log).past
-            config = config_from(past)
-            if past.header is not None and config is not None:
-                rules = rules_in(past.header)
-                domains = remake(rules, self._domains)
-                if [(domain.name, domain.version) for domain in domains] == rules.domains:
-                    self.kept_version = ", ".join(f"{name} {of}" for name, of in rules.domains)
-                sink = self._records.append
-                self.kernel = Kernel(domains, config, sink=sink, history=past)
-        except BaseException:
-            log.close()
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None and self._is_settled:
-                assert self.kernel is not None, "a world settled them"
-                seq, record = self.kernel.history_end
-                append = LogAppend(record, seq, self.kernel.seq, tuple(self._records))
-                self._log.append(append, self._epoch)
-        finally:
-            self._log.close()
+        super().__init__(log, path, domains, act="settle an effect", method="resolve_effect")
 
     def settle(self, settlement: Settlement) -> bool:
         """Settle an effect, a dead letter too.
@@ -157,7 +99,7 @@ class _Writer:
         mark = kernel.ledger.marks.get((key.seq, key.effect_index))
         if is_settled and mark is not None:  # an operator knows the outcome: keep the effect open
             raise ValidationError(f"on_settle raised {mark.why}")
-        self._is_settled = self._is_settled or is_settled
+        self.is_changed = self.is_changed or is_settled
         return is_settled
 
     def dead_letters(self) -> list[Settlement]:
