@@ -320,6 +320,7 @@ def gateway_cases() -> Iterator[Case]:
         ("undo", "unknown", lambda n: {"plan": f"k{n}-0", "key": f"k{n}-1"}),
         ("release", "unknown", lambda n: {"plan": f"k{n}-0"}),
         ("count_calls", "no policy", lambda _: counted),
+        ("erase", "new subject", lambda n: {"subject": f"{n:016x}"}),
         ("pin", "undeclared", lambda _: {"tools": tools}),
     )
     for kind, name, payload in rows:

@@ -1,6 +1,6 @@
 """A gate before tools that exist: the model proposes, the kernel validates, and then the tool runs.
 
-tool > records > policy > domain > tools are pure; `frontend` opens the world and runs the
+parts > tool > records > policy > domain > tools are pure; `frontend` opens the world and runs the
 functions.
 """
 
@@ -8,6 +8,7 @@ from placet.schemas.approval import Approval, ApprovalUnknown
 from placet_tools.frontend.calls import KeyInvalid
 from placet_tools.frontend.gate import Gate
 from placet_tools.outcome import Outcome, RequestDecision
+from placet_tools.parts.marks import Personal, Secret
 from placet_tools.policy import ToolPolicyError
 from placet_tools.tool import NotDone, ToolError
 from placet_tools.tools import Tools
@@ -19,7 +20,9 @@ __all__ = [
     "KeyInvalid",
     "NotDone",
     "Outcome",
+    "Personal",
     "RequestDecision",
+    "Secret",
     "ToolError",
     "ToolPolicyError",
     "Tools",

@@ -20,6 +20,7 @@ from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
+from placet_tools.parts.erasure import ERASE, ErasePayload, erase_rule
 from placet_tools.policy import APPROVE_FROM, parse_policy
 from placet_tools.policy.counting import CountPayload
 from placet_tools.policy.enforcement import NO_ANSWER, Enforcement
@@ -65,6 +66,11 @@ class ReleasePlanPayload(TypedDict):
 def undo_key(key: str) -> str:
     """Return the key of the call that undoes a call."""
     return f"{key}{_UNDO_SUFFIX}"
+
+
+def undone_key(key: str) -> str:
+    """Return the key of the call that a call would undo by its key; else the key itself."""
+    return key.removesuffix(_UNDO_SUFFIX)
 
 
 class ToolsDomain(Domain):
@@ -121,6 +127,9 @@ class ToolsDomain(Domain):
                 CountPayload,
                 self.enforced.count,
                 "Earlier calls are counted for a new rule.",
+            ),
+            self._own_kind(
+                ERASE, ErasePayload, erase_rule(self.records.erased), "Personal data are erased."
             ),
         )
         self.version = self._version()
@@ -195,7 +204,7 @@ class ToolsDomain(Domain):
 
         return Kind(
             kind,
-            tool.payload,
+            tool.logged,
             rule,
             effects=(kind,),
             # The record of a call changes the state, so none is of the risk `read`.
@@ -320,7 +329,7 @@ class ToolsDomain(Domain):
 
     def _undone_by(self, draft: Draft, key: str, intent: Intent) -> str:
         """Return the key of the call that a call undoes; empty if it undoes none."""
-        undone = key.removesuffix(_UNDO_SUFFIX)
+        undone = undone_key(key)
         call = draft.entity(self.records.calls, undone) if undone != key else None
         if call is None or draft.get(self.records.plans, call["plan"], "undoing") != undone:
             return ""
@@ -336,7 +345,8 @@ class ToolsDomain(Domain):
         """Return the arguments of the call that undoes a call of a plan, by its record."""
         tool = self.tools[call["tool"]]
         undo = self.tools[tool.undo]
-        return undo.plain(thaw(tool.undo_arguments(undo.payload.model_fields, call)))
+        arguments = thaw(tool.undo_arguments(undo.logged.model_fields, call))
+        return undo.logged.model_validate(arguments).model_dump(mode="json")
 
     def _release(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
         plan = intent["payload"]["plan"]
@@ -350,7 +360,7 @@ class ToolsDomain(Domain):
         declared = [
             [
                 tool.name,
-                tool.payload.model_json_schema(),
+                tool.logged.model_json_schema(),
                 tool.risk,
                 tool.delivery,
                 tool.once,

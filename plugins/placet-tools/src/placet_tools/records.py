@@ -17,7 +17,10 @@ ENDED_MAX: Final = 100_000
 """Ended calls that the state keeps; the key of an older call may run again."""
 
 OUTPUT_BYTES_MAX: Final = 4_096
-"""Bytes of an output, as JSON, that the state keeps; a larger one is in the log alone."""
+"""Bytes of an output, as JSON, that a record keeps; a larger one is in the part store.
+
+Without a part store it is in the log, and not in the state.
+"""
 
 _ALL: Final = "all"
 
@@ -34,6 +37,7 @@ class Records(NamedTuple):
         markings: Id of a marking of the policy -> its state, and the number of its marks.
         marks: The marks of earlier calls.
         mark_places: Places of the marks that are kept.
+        erased: Ids of the subjects whose personal data were erased.
     """
 
     calls: str
@@ -44,6 +48,7 @@ class Records(NamedTuple):
     markings: str
     marks: str
     mark_places: str
+    erased: str
 
     @classmethod
     def of(cls, domain: str) -> "Records":

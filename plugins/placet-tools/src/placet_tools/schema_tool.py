@@ -99,6 +99,7 @@ def make_schema_tool(
         kind=_kind_part(name),
         function=function,
         payload=payload,
+        logged=payload,
         summary=summary,
         risk=risk,
         delivery=delivery_of(name, delivery or "at_most_once", risk, has_key=True),

@@ -8,15 +8,25 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from string import Formatter
-from typing import Any, Final, TypeAlias, get_type_hints
+from typing import Annotated, Any, Final, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from placet.kernel.plugin.domain import RISKS, Risk, Rule
 from placet.schemas.codec import Json
 from placet.schemas.effect import DELIVERIES, Delivery, DoNotRetry
 from placet.schemas.identity import is_kind_name
-from placet.schemas.name_suggestions import did_you_mean
+from placet.schemas.name_suggestions import did_you_mean, nearest
+from placet_tools.parts.marks import (
+    FormOfOutput,
+    Mark,
+    MarkMisplaced,
+    Personal,
+    Secret,
+    form_type,
+    hidden,
+    split_mark,
+)
 
 Function: TypeAlias = Callable[..., object]
 
@@ -26,7 +36,7 @@ KEY_PARAMETER: Final = "idempotency_key"
 OUTPUT_PARAMETER: Final = "output"
 """Parameter of a function that undoes a tool: the output of the call that is undone."""
 
-OWN_PARTS: Final = frozenset({"count_calls", "pin", "plan", "release", "undo"})
+OWN_PARTS: Final = frozenset({"count_calls", "erase", "pin", "plan", "release", "undo"})
 """Last parts of the kinds of a domain of tools that are no tools."""
 
 _OF_GATE: Final = frozenset({"agent", "key", "self", "tool"})
@@ -50,6 +60,7 @@ class DeclaredTool:
         name: Name of the function.
         function: The function, plain or async.
         payload: Model of its arguments, without `KEY_PARAMETER`.
+        logged: Model of the payload of its intents, which has the forms of marked arguments.
         summary: First line of its docstring.
         risk: Greatest harm that a call can do.
         delivery: Result of a second execution outside.
@@ -62,12 +73,14 @@ class DeclaredTool:
         kind: Last part of the name of its kind; empty for the name of the tool.
         takes_mapping: The function takes the arguments as one mapping, and the key of the call.
         definition: Text of its declaration elsewhere, which is pinned (`PinnedTools`); or empty.
+        marks: Marks of the parameters whose values the log does not hold.
         rules: Rules of the author, in order.
     """
 
     name: str
     function: Function
     payload: type[BaseModel]
+    logged: type[BaseModel]
     summary: str
     risk: Risk
     delivery: Delivery
@@ -80,6 +93,7 @@ class DeclaredTool:
     kind: str = ""
     takes_mapping: bool = False
     definition: str = ""
+    marks: Mapping[str, Mark] = field(default_factory=dict)
     rules: list[Rule] = field(default_factory=list)
 
     def plain(self, arguments: Mapping[str, Json]) -> dict[str, Json]:
@@ -89,6 +103,20 @@ class DeclaredTool:
             pydantic.ValidationError: The arguments do not fit the signature.
         """
         return self.payload.model_validate(dict(arguments)).model_dump(mode="json")
+
+    def hidden(self, arguments: Mapping[str, Json], error: ValidationError) -> dict[str, Json]:
+        """Return arguments that do not fit, as a refusal may show them."""
+        if not self.marks:
+            return dict(arguments)
+        return hidden(arguments, self.marks, faults_of(error))
+
+    def unmarked(self, arguments: Mapping[str, Json]) -> dict[str, Json]:
+        """Return the arguments whose values may be in the key of a call."""
+        return {
+            name: value
+            for name, value in arguments.items()
+            if not self.marks or (name in self.payload.model_fields and name not in self.marks)
+        }
 
     def typed(self, arguments: Mapping[str, Json]) -> dict[str, Any]:
         """Return the keywords of a call of the function, by the types of its signature.
@@ -147,15 +175,14 @@ def make_tool(
     if not is_kind_name(name) or "." in name:
         raise ToolError(f"a tool needs a function with a plain name, got {function!r}")
     require_risk(name, risk)
-    fields, has_key = _fields(name, function)
+    fields, marks, has_key = _fields(name, function)
     require_known_fields(name, once, fields)
     summary = (inspect.getdoc(function) or name).split("\n")[0]
     return DeclaredTool(
         name=name,
         function=function,
-        payload=create_model(
-            name, __config__=ConfigDict(extra="forbid", protected_namespaces=()), **fields
-        ),
+        payload=_model(name, fields),
+        logged=_model(name, _logged(fields, marks)),
         summary=summary,
         risk=risk,
         delivery=delivery_of(name, delivery, risk, has_key=has_key),
@@ -165,13 +192,45 @@ def make_tool(
         undo=undo,
         seconds_max=seconds_max,
         has_key=has_key,
+        marks=marks,
     )
 
 
-def _fields(name: str, function: Function) -> tuple[dict[str, Any], bool]:
-    """Return the fields of the payload by the signature, and whether there is `KEY_PARAMETER`."""
+def faults_of(error: ValidationError) -> dict[str, str]:
+    """Return the kind of fault of each argument that does not fit; the values are left out."""
+    faults = error.errors(include_input=False, include_context=False, include_url=False)
+    return {str(one["loc"][0]): one["type"] for one in faults if one["loc"]}
+
+
+def _model(name: str, fields: Mapping[str, Any]) -> type[BaseModel]:
+    """Return the model of a payload.
+
+    Raises:
+        ToolError: A type has a mark inside.
+    """
+    config = ConfigDict(extra="forbid", protected_namespaces=())
+    try:
+        return create_model(name, __config__=config, **fields)
+    except MarkMisplaced as error:
+        raise ToolError(f"tool {name}: {error}") from None
+
+
+def _logged(fields: Mapping[str, Any], marks: Mapping[str, Mark]) -> dict[str, Any]:
+    """Return the fields of the payload of an intent: forms in the place of marked arguments."""
+    logged = dict(fields)
+    for name, mark in marks.items():
+        logged[name] = (form_type(mark), ...)
+    if OUTPUT_PARAMETER in fields and OUTPUT_PARAMETER not in marks:
+        hint, default = fields[OUTPUT_PARAMETER]
+        logged[OUTPUT_PARAMETER] = (Union[hint, FormOfOutput], default)  # noqa: UP007  # of any hint
+    return logged
+
+
+def _fields(name: str, function: Function) -> tuple[dict[str, Any], dict[str, Mark], bool]:
+    """Return the fields of the payload, their marks, and whether there is `KEY_PARAMETER`."""
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {}
+    marks: dict[str, Mark] = {}
     has_key = False
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in _NO_FIELDS or parameter.kind is parameter.POSITIONAL_ONLY:
@@ -193,8 +252,38 @@ def _fields(name: str, function: Function) -> tuple[dict[str, Any], bool]:
                 "gate checks it and models are shown it"
             )
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (hints[parameter.name], default)
-    return fields, has_key
+        try:
+            mark, hint = split_mark(hints[parameter.name])
+        except MarkMisplaced as error:
+            raise ToolError(f"tool {name}: parameter {parameter.name!r}: {error}") from None
+        fields[parameter.name] = (hint, default)
+        if mark is not None:
+            marks[parameter.name] = mark
+    for marked, mark in marks.items():
+        _require_sound(name, marked, mark, fields, marks)
+    return fields, marks, has_key
+
+
+def _require_sound(
+    name: str, marked: str, mark: Mark, fields: Mapping[str, Any], marks: Mapping[str, Mark]
+) -> None:
+    """Check that a marked parameter can be held apart from the log."""
+    where = f"tool {name}: parameter {marked!r}"
+    if isinstance(mark, Personal):
+        near = nearest(mark.subject, fields, 1)
+        if not mark.subject or (mark.subject not in fields and near):
+            raise ToolError(
+                f"{where}: subject={mark.subject!r} is no parameter, and a data subject by its own "
+                f"name must not be like one; {did_you_mean(mark.subject, list(fields))}"
+            )
+        if isinstance(marks.get(mark.subject), Secret):
+            raise ToolError(f"{where}: the subject {mark.subject!r} is a secret; name another")
+        return
+    hint, default = fields[marked]
+    if (get_args(hint)[0] if get_origin(hint) is Annotated else hint) is not str:
+        raise ToolError(f"{where}: a secret must be a str, got {hint!r}")
+    if default is not ...:
+        raise ToolError(f"{where}: a secret has no default, which models would be shown")
 
 
 def require_risk(name: str, risk: Risk) -> None:

@@ -214,3 +214,9 @@ class Tools:
                 f"tool {tool.name} is undone by {undo.name}, whose parameter {unknown[0]!r} is "
                 f"neither one of {tool.name}, nor {OUTPUT_PARAMETER!r}, nor {KEY_PARAMETER!r}"
             )
+        for name in undo.payload.model_fields:
+            if type(undo.marks.get(name)) is not type(tool.marks.get(name)):
+                raise ToolError(
+                    f"tool {tool.name} is undone by {undo.name}: mark the parameter {name!r} of "
+                    "both in the same way, as Secret, as Personal, or not at all"
+                )

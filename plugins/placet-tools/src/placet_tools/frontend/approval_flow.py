@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.inbox import Decision, Inbox
@@ -14,6 +15,9 @@ from placet_tools.frontend.calls import ToolCall, refused
 from placet_tools.frontend.plan_runner import PlanRunner
 from placet_tools.frontend.recorder import Recorder
 from placet_tools.outcome import Outcome, RequestDecision
+
+VALUE_MISSING: Final = "value_missing"
+"""Code of an approval that is not recorded, because a secret or personal value is not here."""
 
 
 class ApprovalFlow:
@@ -105,6 +109,11 @@ class ApprovalFlow:
             calls: The calls of an amendment.
         """
         batch: Sequence[Intent] = ()
+        if decision == "approve":
+            shown = await self._inbox.get(request)
+            why = await self._records.values.why_missing(shown.own_intents)
+            if shown.state == "open" and why:
+                return RequestDecision("open", codes=(VALUE_MISSING,), message=why)
         if calls:
             shown = await self._inbox.get(request)
             batch, _ = await self._recorder.batch(shown.agent, calls)

@@ -13,6 +13,7 @@ from placet.schemas.codec import Json
 from placet.schemas.effect import EffectStatus
 from placet_tools.domain import ToolsDomain
 from placet_tools.frontend.calls import IN_DOUBT, NOT_ENDED, ToolCall, of_record
+from placet_tools.frontend.parts.sealed_values import SealedValues
 from placet_tools.outcome import Outcome
 
 HELD: Final = "a person decides; do not repeat the call"
@@ -27,15 +28,22 @@ class CallRecords:
         domain: The domain of the tools.
         inbox: The inbox of the world.
         wait_s: Real seconds to wait for a call that runs.
+        values: The values that the log does not hold.
     """
 
     def __init__(
-        self, world: Orchestrator, domain: ToolsDomain, inbox: Inbox, wait_s: float
+        self,
+        world: Orchestrator,
+        domain: ToolsDomain,
+        inbox: Inbox,
+        wait_s: float,
+        values: SealedValues,
     ) -> None:
         self._world = world
         self._inbox = inbox
         self._domain = domain
         self._wait_s = wait_s
+        self.values = values
 
     async def known(self, calls: Sequence[ToolCall], agent: str) -> list[Outcome] | None:
         """Return the outcomes of calls whose keys are known; None if none of them is."""
@@ -58,7 +66,8 @@ class CallRecords:
             if call in tools or call.key in fields  # intents of other domains have no record
         )
         if not is_same:
-            message = "the key is of another call; use a new key for another call"
+            erased = self.values.may_be_erased(calls)
+            message = f"the key is of another call{erased}; use a new key for another call"
             codes = ("key_reused",)
             return [Outcome("refused", message=message, codes=codes, key=key) for key in keys]
         return [
@@ -128,14 +137,15 @@ class CallRecords:
                 while record is not None and record["state"] == "running":
                     effect = await self.effect(key)
                     if effect is not None and effect.state in {"in_doubt", "dead"}:
-                        return Outcome("doubt", message=f"{IN_DOUBT} ({effect.why})", key=key)
+                        message = f"{IN_DOUBT} ({effect.why})"
+                        return await self.values.opened(Outcome("doubt", message=message, key=key))
                     if effect is not None:
                         await self._settled(effect)
                     record = await self.record(key)
         except TimeoutError:
             return Outcome("running", message=NOT_ENDED, key=key)
         assert record is not None, "a call that has just ended has a record"
-        return of_record(key, record)
+        return await self.values.opened(of_record(key, record))
 
     async def wait(self, keys: Sequence[str], position: int) -> None:
         """Wait until the calls that are running have ended or are in doubt.

@@ -38,11 +38,13 @@ class ToolCall:
         key: Key of the call.
         kind: Kind of the intent.
         payload: Checked arguments, with defaults; unchecked if they do not fit.
+        is_checked: The arguments fit; marked ones that do not are hidden.
     """
 
     key: str
     kind: str
     payload: dict[str, Json]
+    is_checked: bool = True
 
     def intent(self, agent: str, suffix: str, seq: int) -> Intent:
         """Return the intent of one submission; its req_id is the key, a slash and the suffix."""
@@ -60,8 +62,8 @@ def make_call(domain: ToolsDomain, key: str, kind: str, arguments: Mapping[str, 
         return ToolCall(key, kind, dict(arguments))
     try:
         return ToolCall(key, kind, tool.plain(arguments))
-    except ValidationError:
-        return ToolCall(key, kind, dict(arguments))
+    except ValidationError as error:
+        return ToolCall(key, kind, tool.hidden(arguments, error), is_checked=False)
 
 
 def new_key(key: str | None) -> str:

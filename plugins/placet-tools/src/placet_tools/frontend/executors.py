@@ -4,29 +4,50 @@ An exception does not say that nothing was done. So an `at_most_once` call whose
 in doubt, unless the exception is `NotDone` or one that the tool names in `not_done`.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from functools import partial
 from inspect import iscoroutinefunction
+from typing import Final, TypeVar
 
+from anyio import to_thread
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from placet.kernel.plugin.domain import EffectHandler
 from placet.schemas.codec import Json
-from placet.schemas.effect import DoNotRetry, Effect, OutcomeUnknown
-from placet.schemas.errors import describe_error
+from placet.schemas.effect import DoNotRetry, Effect, OutcomeUnknown, RetryAfter
+from placet.schemas.errors import PlacetError, describe_error
 from placet_tools.domain import ToolsDomain
-from placet_tools.tool import KEY_PARAMETER, DeclaredTool, NotDone
+from placet_tools.frontend.parts.opening import values_of
+from placet_tools.frontend.parts.part_store import PartMissing
+from placet_tools.frontend.parts.sealed_values import SealedValues
+from placet_tools.frontend.parts.secrets_in_memory import SecretMissing
+from placet_tools.tool import KEY_PARAMETER, DeclaredTool, NotDone, faults_of
+
+SECRET_WAIT_S: Final = 10.0
+"""Pause before the next attempt at a call whose secret is not here, seconds."""
+
+_T = TypeVar("_T")
+
+
+class ToolRaised(PlacetError):  # noqa: N818  # the name states the fault
+    """The error of a function of which the own exception may have values in its text."""
 
 
 def executors_of(domain: ToolsDomain) -> Mapping[str, EffectHandler | None]:
-    """Return the executor of each tool."""
-    return {domain.kind_of(tool.name): _executor(tool) for tool in domain.tools.values()}
+    """Return the executor of each tool; a tool with marks has none without the values of a gate."""
+    values = values_of(domain)
+    return {
+        domain.kind_of(tool.name): None
+        if tool.marks and values is None
+        else _executor(tool, values)
+        for tool in domain.tools.values()
+    }
 
 
-def _executor(tool: DeclaredTool) -> EffectHandler:
+def _executor(tool: DeclaredTool, values: SealedValues | None) -> EffectHandler:
     return EffectHandler(
-        handler=_handler(tool),
+        handler=_handler(tool, values),
         delivery=tool.delivery,
         # A pure function that raised would raise again; a keyed or idempotent one is retried.
         attempts_max=1 if tool.delivery == "pure" else None,
@@ -34,46 +55,119 @@ def _executor(tool: DeclaredTool) -> EffectHandler:
     )
 
 
-def _handler(tool: DeclaredTool) -> Json:
+def _handler(tool: DeclaredTool, values: SealedValues | None) -> Json:
     """Return the function that runs one effect of a tool: async, or plain for a thread."""
 
-    def begin(effect: Effect) -> object:
-        if tool.takes_mapping:
-            return tool.function(effect.payload["args"], effect.payload["key"])
-        return tool.function(**_keywords(tool, effect))
-
     async def run(effect: Effect) -> Json:
-        with _exceptions_of(tool):
-            return _plain(await begin(effect))  # type: ignore[misc]  # it is async
+        call = _Call(tool, values, effect)
+        begin = await call.in_thread(call.prepared)
+        try:
+            output = _plain(await begin())  # type: ignore[misc]  # it is async
+        except call.caught as error:
+            failure = await call.in_thread(partial(call.failure, error))
+            if failure is error:
+                raise
+            raise failure from call.cause(error)
+        return await call.in_thread(partial(call.output, output), has_io=not call.is_plain(output))
 
     def run_in_thread(effect: Effect) -> Json:
-        with _exceptions_of(tool):
-            return _plain(begin(effect))
+        call = _Call(tool, values, effect)
+        begin = call.prepared()
+        try:
+            output = _plain(begin())
+        except call.caught as error:
+            failure = call.failure(error)
+            if failure is error:
+                raise
+            raise failure from call.cause(error)
+        return call.output(output)
 
     return run if iscoroutinefunction(tool.function) else run_in_thread
 
 
-def _keywords(tool: DeclaredTool, effect: Effect) -> dict[str, Json]:
-    try:
-        keywords = tool.typed(effect.payload["args"])
-    except ValidationError as error:  # the function has changed since the call was admitted
-        raise NotDone(f"the arguments do not fit {tool.name}: {error}") from error
-    return keywords | ({KEY_PARAMETER: effect.payload["key"]} if tool.has_key else {})
+class _Call:
+    """One attempt at a call: its arguments, and its result as the log holds it."""
+
+    def __init__(self, tool: DeclaredTool, values: SealedValues | None, effect: Effect) -> None:
+        self._tool = tool
+        self._values = values
+        self._payload = effect.payload
+        self._secrets: list[str] = []
+        # The text of an exit is recorded as that of an error, so it is looked at for values too.
+        self.caught = (Exception, SystemExit) if tool.marks else (Exception,)
+
+    async def in_thread(self, act: Callable[[], _T], *, has_io: bool = False) -> _T:
+        """Call a function: in a thread if it reads or writes the part store."""
+        return await to_thread.run_sync(act) if has_io or self._tool.marks else act()
+
+    def prepared(self) -> Callable[[], object]:
+        """Return the function of the tool with its arguments.
+
+        Raises:
+            NotDone, RetryAfter: The call cannot run.
+        """
+        tool, arguments = self._tool, self._payload["args"]
+        if tool.takes_mapping:
+            return partial(tool.function, arguments, self._payload["key"])
+        try:
+            if self._values is not None:
+                arguments = self._values.arguments(tool, self._payload)
+                self._secrets = self._values.secrets_of(tool, self._payload)
+            keywords = tool.typed(arguments)
+        except SecretMissing:
+            raise _without_secret(tool) from None
+        except PartMissing as error:
+            raise NotDone(f"personal data of the call are {error}, so it does not run") from None
+        except ValidationError as error:  # the function has changed since the call was admitted
+            why = f"{faults_of(error)}" if tool.marks else f"{error}"
+            message = f"the arguments do not fit {tool.name}: {why}"
+            raise NotDone(message) from self.cause(error)
+        if tool.has_key:
+            keywords[KEY_PARAMETER] = self._payload["key"]
+        return partial(tool.function, **keywords)
+
+    def is_plain(self, output: Json) -> bool:
+        """Return whether the log may hold an output as it is."""
+        return self._values is None or self._values.is_plain(self._tool, output)
+
+    def output(self, output: Json) -> Json:
+        """Return the output of the function as the log holds it."""
+        if self._values is None:
+            return output
+        return self._values.output(self._tool, self._payload, output, self._secrets)
+
+    def failure(self, error: BaseException) -> BaseException:
+        """Return the exception of a function as an instruction for its executor."""
+        tool = self._tool
+        text = str(self.output(describe_error(error))) if tool.marks else describe_error(error)
+        if isinstance(error, DoNotRetry):
+            return NotDone(text) if tool.marks else error
+        if isinstance(error, OutcomeUnknown):
+            return OutcomeUnknown(text) if tool.marks else error
+        if isinstance(error, tool.not_done):
+            return NotDone(text)
+        if tool.delivery == "at_most_once":
+            return OutcomeUnknown(text)
+        if not tool.marks:
+            return error
+        return (
+            RetryAfter(error.seconds, text) if isinstance(error, RetryAfter) else ToolRaised(text)
+        )
+
+    def cause(self, error: BaseException) -> BaseException | None:
+        """Return the cause of a failure: not an exception whose text may have values."""
+        return None if self._tool.marks else error
 
 
-@contextmanager
-def _exceptions_of(tool: DeclaredTool) -> Iterator[None]:
-    """Raise the exceptions of a tool as instructions for its executor."""
-    try:
-        yield
-    except (DoNotRetry, OutcomeUnknown):
-        raise
-    except tool.not_done as error:
-        raise NotDone(describe_error(error)) from error
-    except Exception as error:
-        if tool.delivery != "at_most_once":
-            raise
-        raise OutcomeUnknown(describe_error(error)) from error
+def _without_secret(tool: DeclaredTool) -> PlacetError:
+    """Return the failure of a call whose secret another process had."""
+    if tool.delivery in {"pure", "at_most_once"}:  # an attempt that was begun is not begun again
+        return NotDone("the secret is not here: call again with a new key and the value")
+    return RetryAfter(
+        SECRET_WAIT_S,
+        "the secret is not here: call again with the same key and value; an earlier attempt may "
+        "have run",
+    )
 
 
 def _plain(value: object) -> Json:

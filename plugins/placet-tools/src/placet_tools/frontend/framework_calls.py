@@ -122,7 +122,7 @@ class FrameworkCalls:
         No call runs. Return False if the gate cannot decide: the outcome of the call has the error.
         """
         plan = [(call.tool, call.arguments)]
-        key = digest_of_place(*place, [call])
+        key = self._key(place, [call])
         try:
             return await self._in_loop(
                 self._gate.request_approval(plan, agent=self._agent, key=key)
@@ -133,7 +133,7 @@ class FrameworkCalls:
     async def _outcome(
         self, place: Sequence[Json], calls: Sequence[ModelCall], call_id: str
     ) -> Outcome:
-        key = digest_of_place(*place, calls)
+        key = self._key(place, calls)
         ids = [call.id for call in calls]
         if len(calls) == 1:
             return (await self._decide(key, calls))[0]
@@ -146,6 +146,17 @@ class FrameworkCalls:
         if plan.received.issuperset(ids):
             del self._plans[key]
         return (await asyncio.shield(plan.outcomes))[ids.index(call_id)]
+
+    def _key(self, place: Sequence[Json], calls: Sequence[ModelCall]) -> str:
+        """Return the key of calls at their place; it is in the log, so no marked argument is."""
+        tools = self._gate.tools
+        unmarked = [
+            call._replace(arguments=tools[call.tool].unmarked(call.arguments))
+            if call.tool in tools
+            else call
+            for call in calls
+        ]
+        return digest_of_place(*place, unmarked)
 
     async def _decide(self, key: str, calls: Sequence[ModelCall]) -> list[Outcome]:
         plan = [(call.tool, call.arguments) for call in calls]

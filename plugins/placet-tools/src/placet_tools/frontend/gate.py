@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -30,6 +31,8 @@ from placet_tools.frontend.call_records import CallRecords
 from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused
 from placet_tools.frontend.earlier_calls import count_earlier_calls
 from placet_tools.frontend.extras import extra
+from placet_tools.frontend.parts.erasure import Erasure
+from placet_tools.frontend.parts.opening import values_beside
 from placet_tools.frontend.plan_runner import PlanRunner
 from placet_tools.frontend.policy_file import PolicySource, domain_of
 from placet_tools.frontend.recorder import Recorder
@@ -67,7 +70,7 @@ class Gate:
         config: Further configuration of the world; its store is `store`.
 
     Raises:
-        ToolError: `approve_from` is no risk.
+        ToolError: `approve_from` is no risk, or the store cannot hold secrets and personal data.
         ToolPolicyError: The policy cannot be read, or does not fit the tools.
         ValueError: The configuration is invalid.
 
@@ -98,9 +101,11 @@ class Gate:
         self.loop: asyncio.AbstractEventLoop | None = None
         self._portal = ExitStack()
         parts = (self.world, self._domain)
+        self._values = values_beside(self._domain, store)
         self._recorder = Recorder(*parts)
         self._inbox = Inbox(self.world)
-        self._records = CallRecords(*parts, self._inbox, wait_s)
+        self._records = CallRecords(*parts, self._inbox, wait_s, self._values)
+        self._erasure = Erasure(self._values.store, *parts, self._recorder)
         self._runner = PlanRunner(*parts, self._recorder, self._records, wait_s)
         self._approvals = ApprovalFlow(
             self._inbox, self._domain, self._recorder, self._records, self._runner, hold_s
@@ -113,6 +118,8 @@ class Gate:
         self.loop = asyncio.get_running_loop()
         await self.world.__aenter__()
         await count_earlier_calls(self.world, self._domain, self._recorder)
+        if not self.world.config.read_only:
+            await self._erasure.resume()
         await self._runner.resume()
         await self._approvals.resume()
         return self
@@ -120,6 +127,7 @@ class Gate:
     async def __aexit__(self, *_: object) -> None:
         await self._runner.close()
         await self.world.close()
+        self._values.close()
 
     def __enter__(self) -> "SyncGate":
         self._portal = ExitStack()
@@ -210,12 +218,15 @@ class Gate:
         effect = await self._records.effect(key)
         if effect is None or effect.state != "in_doubt":
             raise LookupError(f"no call {key!r} is in doubt; look at its outcome")
+        output = await self._values.settled_output(effect, output)
         await self.world.resolve_effect(effect.key, succeeded=done, output=output)
         record = await self._records.record(key)
         assert record is not None, "a call has a record until it has ended"
         if record["plan"]:
             await self._runner.finish(record["plan"])
-        return await self.outcome(key)
+        outcome = await self.outcome(key)
+        self._values.forget([outcome])
+        return outcome
 
     # approvals
 
@@ -225,7 +236,7 @@ class Gate:
         Raises:
             ClosedError, StoreError: The world is closed, or its store has failed.
         """
-        return await self._inbox.open()
+        return [await self._values.shown(one) for one in await self._inbox.open()]
 
     async def decide(
         self,
@@ -261,14 +272,20 @@ class Gate:
                 decision has some.
             ClosedError, StoreError: The world is closed, or its store has failed.
         """
-        made = self._plan(new_key(None), calls)
+        submission = uuid4().hex
+        made = await self._values.seal(self._plan(new_key(None), calls), submission)
         request = approval if isinstance(approval, str) else approval.id
         digest = "" if isinstance(approval, str) else approval.digest
-        return await self._runner.shielded(
+        result = await self._runner.shielded(
             self._approvals.decide(
                 request, decision, by=by, role=role, reason=reason, digest=digest, calls=made
             )
         )
+        keys = {call.key for call in made}
+        ran = [one for one in result.outcomes if one.key in keys]
+        await self._values.settle(made, ran, submission)
+        self._values.forget(result.outcomes)
+        return result
 
     async def request_approval(
         self, calls: Sequence[tuple[str, Mapping[str, Json]]], *, agent: str, key: str
@@ -298,6 +315,25 @@ class Gate:
         """
         request = approval if isinstance(approval, str) else approval.id
         return await self._approvals.decision(request)
+
+    # personal data
+
+    async def erase(self, subject: str) -> bool:
+        """Erase the personal data of a subject: destroy its key, and record that.
+
+        Calls that need them fail; outputs and requests say `erased`.
+
+        Args:
+            subject: The data subject, as `Personal(subject=...)` names it.
+
+        Returns:
+            False if there are no personal data of the subject.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or a store has failed. Data that are
+                erased stay erased, and the next opening records it.
+        """
+        return await self._erasure.erase(subject)
 
     # frameworks
 
@@ -392,10 +428,13 @@ class Gate:
         """
         if agent in {APPROVALS_RECORDER, self._domain.recorder}:
             raise ValueError(f"{agent!r} records for the gate; give the agent another name")
+        submission = uuid4().hex
+        calls = await self._values.seal(calls, submission)
         outcomes = await self._decide_once(calls, agent, is_new=is_new, runs=runs)
         is_removed = outcomes and all(RefusalCode.UNAUTHORIZED in one.codes for one in outcomes)
         if is_removed and await self._recorder.renew(agent):
-            return await self._decide_once(calls, agent, is_new=is_new, runs=runs)
+            outcomes = await self._decide_once(calls, agent, is_new=is_new, runs=runs)
+        await self._values.settle(calls, outcomes, submission)
         return outcomes
 
     async def _decide_once(
@@ -462,6 +501,10 @@ class SyncGate:
     def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
         """Settle a call that is in doubt, as `Gate.settle` does."""
         return self._portal.call(partial(self.gate.settle, key, done=done, output=output))
+
+    def erase(self, subject: str) -> bool:
+        """Erase the personal data of a subject, as `Gate.erase` does."""
+        return self._portal.call(self.gate.erase, subject)
 
     def approvals(self) -> list[Approval]:
         """Return the open requests for approval, as `Gate.approvals` does."""

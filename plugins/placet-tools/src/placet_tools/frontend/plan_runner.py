@@ -18,7 +18,7 @@ from placet.schemas.errors import ClosedError
 from placet.schemas.verdict import Verdict
 from placet_tools.domain import RELEASE, UNDO, ToolsDomain, undo_key
 from placet_tools.frontend.call_records import CallRecords
-from placet_tools.frontend.calls import NOT_ENDED, ToolCall, make_call, of_effect
+from placet_tools.frontend.calls import NOT_ENDED, ToolCall, of_effect
 from placet_tools.frontend.recorder import PLAN_MIN, Recorder
 from placet_tools.outcome import Outcome
 
@@ -116,7 +116,7 @@ class PlanRunner:
             elif effect.is_in_doubt:
                 outcomes.append(await self._records.outcome(call.key))  # with the reason
             else:
-                outcomes.append(of_effect(call, effect))
+                outcomes.append(await self._records.values.opened(of_effect(call, effect)))
         if follower is None or not {"failed", "done"} <= {one.status for one in outcomes}:
             return outcomes
         await asyncio.shield(follower)
@@ -161,7 +161,7 @@ class PlanRunner:
             tool = self._domain.tools[record["tool"]]
             arguments = self._domain.undo_arguments(record)
             handle = await self._recorder.handle(record["agent"])
-            call = make_call(self._domain, again, self._domain.kind_of(tool.undo), arguments)
+            call = ToolCall(again, self._domain.kind_of(tool.undo), arguments)
             intent = call.intent(handle.agent_id, uuid4().hex[:12], self._world.seq)
             first = await self._recorder.own(UNDO, plan=plan, key=key)
             verdict = await self._world.submit([first, intent], identity=handle)

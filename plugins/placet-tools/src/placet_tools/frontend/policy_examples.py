@@ -11,9 +11,11 @@ from placet.schemas.codec import Json
 from placet_tools.frontend.call_answers import CallAnswer, answers_of, plain_refusals
 from placet_tools.frontend.judged_tools import JudgedTools
 from placet_tools.frontend.policy_file import PolicySource, name_of
+from placet_tools.parts.marks import with_example_forms
 from placet_tools.policy.errors import fault
 from placet_tools.policy.marks import MarkedCall, note_done, note_started
 from placet_tools.policy.rules import EarlierCall, Example
+from placet_tools.tool import DeclaredTool
 from placet_tools.tools import Tools
 
 _OUTBOX: int = 1_000
@@ -71,11 +73,22 @@ def _result(example: Example, judged: JudgedTools, name: str) -> ExampleResult:
     for tool in domain.tools:
         kernel.change_executor(domain.kind_of(tool), _OUTBOX)
     kernel.register_agent(call.agent)
-    intent = kernel.intent(domain.kind_of(call.tool), dict(call.arguments), agent=call.agent)
+    payload = _logged(domain.tools[call.tool], call.arguments)
+    intent = kernel.intent(domain.kind_of(call.tool), payload, agent=call.agent)
     verdict = kernel.decide({"intents": [intent], "dry_run": True})
     (answer,) = answers_of(plain_refusals(verdict.refusals), 1, domain.name)
     codes = {code.removeprefix(f"{domain.name}.") for code in answer.codes}
     return ExampleResult(example, answer, example.gives in {answer.status, *codes})
+
+
+def _logged(tool: DeclaredTool, arguments: Mapping[str, Json]) -> dict[str, Json]:
+    """Return arguments as an intent has them; as they are if they do not fit and are refused."""
+    if not tool.marks:
+        return {**arguments}
+    try:
+        return with_example_forms(tool.plain(arguments), tool.marks)
+    except ValidationError:
+        return {**arguments}
 
 
 def _note(judged: JudgedTools, earlier: EarlierCall, place: str) -> None:
@@ -83,7 +96,7 @@ def _note(judged: JudgedTools, earlier: EarlierCall, place: str) -> None:
     assert judged.enforced.policy is not None, "examples are of a policy"
     tool = judged.domain.tools[earlier.tool]
     try:
-        arguments: Mapping[str, Json] = tool.plain(earlier.arguments)
+        arguments = with_example_forms(tool.plain(earlier.arguments), tool.marks)
     except ValidationError as error:
         raise fault(place, f"the arguments do not fit {tool.name}: {error}") from None
     markings = judged.enforced.policy.markings.get(tool.name, ())

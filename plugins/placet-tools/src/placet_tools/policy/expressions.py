@@ -271,6 +271,10 @@ class _Checker:
         if name == RESULT and self.result is not None:
             raise self.error(node, "name a field of the result, such as result.euro")
         require_name(name, [*self.known, "True", "False"], "field", self.place)
+        if self.known[name].is_hidden:
+            raise self.error(
+                node, f"{name!r} is marked, and the log has only a digest of it; use another field"
+            )
         self.fields.append(name)
         return _Part(f"f_{name}", self.known[name])
 

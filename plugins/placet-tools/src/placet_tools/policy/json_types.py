@@ -27,10 +27,12 @@ class ValueType(NamedTuple):
     Attributes:
         kinds: Its types.
         items: Types of the items, if it is an array.
+        is_hidden: The log has a keyed digest in its place, so no expression can read it.
     """
 
     kinds: Kinds
     items: Kinds = ANY
+    is_hidden: bool = False
 
     def __str__(self) -> str:
         return " or ".join(sorted(self.kinds)) if self.kinds != ANY else "any type"

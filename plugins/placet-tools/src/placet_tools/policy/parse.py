@@ -17,6 +17,7 @@ from placet.kernel.plugin.domain import RISKS
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, from_canonical
 from placet.schemas.config import Quota
 from placet.schemas.limits import SECOND_NS
+from placet_tools.parts.marks import Personal, Secret
 from placet_tools.policy.errors import fault, require_name
 from placet_tools.policy.examples import example_of
 from placet_tools.policy.expressions import (
@@ -119,8 +120,10 @@ class _Parser:
     def fields(self, tool: str) -> dict[str, ValueType]:
         """Return the types of the fields of a tool's calls, that of the agent among them."""
         if tool not in self._fields:
-            schema = self._tools[tool].payload.model_json_schema(mode="serialization")
-            self._fields[tool] = {**fields_of(schema), AGENT: ValueType(TEXT)}
+            declared = self._tools[tool]
+            types = fields_of(declared.payload.model_json_schema(mode="serialization"))
+            marked = dict.fromkeys(declared.marks, ValueType(TEXT, is_hidden=True))
+            self._fields[tool] = {**types, **marked, AGENT: ValueType(TEXT)}
         return self._fields[tool]
 
     def tool(self, name: str, table: Mapping[str, Json]) -> ToolRules:
@@ -169,6 +172,11 @@ class _Parser:
         if kind != "only_if":
             event = "done" if kind == "after" else "started"
             return OrderRule(kind, _marking(event, other, by))
+        if any(isinstance(mark, Personal) for mark in self._tools[other].marks.values()):
+            raise fault(
+                f"{place}.tool",
+                f"the output of {other} is personal data, which rules cannot read; name another",
+            )
         schema = _result_schema(self._tools[other])
         condition = parse_expression(table["if"], self.fields(tool), f"{place}.if", result=schema)
         return OrderRule(
@@ -196,10 +204,24 @@ class _Parser:
         for number, name in enumerate(list_of(names, place)):
             for one in (tool, other):
                 require_name(name, self.fields(one), f"field of {one}", f"{place}[{number}]")
+            if not _agree(name, self._tools[tool], self._tools[other]):
+                raise fault(
+                    f"{place}[{number}]",
+                    f"{name!r} is marked differently in {tool} and {other}, or is a secret, so "
+                    "its digests in the log are never equal; use another field",
+                )
             left, right = self.fields(tool)[name], self.fields(other)[name]
             require_comparable(left, right, f"{name!r} of {tool} and {other}", place)
             fields.append(name)
         return tuple(sorted(set(fields)))
+
+
+def _agree(name: str, tool: DeclaredTool, other: DeclaredTool) -> bool:
+    """Return whether equal values of a field are equal in the log, in the calls of two tools."""
+    mark, other_mark = tool.marks.get(name), other.marks.get(name)
+    if isinstance(mark, Secret) and isinstance(other_mark, Secret):
+        return tool.name == other.name  # the digest of a secret is of its tool too
+    return mark == other_mark
 
 
 def _marking(

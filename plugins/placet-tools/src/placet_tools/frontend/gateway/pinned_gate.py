@@ -88,7 +88,9 @@ class PinnedGate(Gate):
             LookupError: There is no such call.
             ClosedError, StoreError: The world is closed, or its store has failed.
         """
-        records = CallRecords(self.world, self._domain, self._inbox, max(wait_s, _LOOK_S))
+        records = CallRecords(
+            self.world, self._domain, self._inbox, max(wait_s, _LOOK_S), self._values
+        )
         outcome = await records.outcome(key)
         if outcome.status == "held" and wait_s > 0:
             with suppress(TimeoutError):

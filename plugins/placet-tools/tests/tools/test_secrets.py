@@ -1,0 +1,166 @@
+"""A secret reaches the function of its call, and nothing else."""
+
+from typing import Annotated
+
+import pytest
+from tests.tools.killed_shop import config
+from tests.tools.shop import QUIET
+
+from placet import Inbox
+from placet_tools import Gate, Secret, Tools
+from placet_tools.frontend import executors
+from placet_tools.frontend.framework_calls import FrameworkCalls, ModelCall
+
+WORD = "tulip-4711"
+
+
+async def test_the_function_gets_the_value_and_the_record_a_keyed_digest(room):
+    async with Gate(room.tools, config=QUIET) as gate:
+        outcome = await gate.call("login", user="ann", password=WORD)
+        other = Gate(room.tools, config=QUIET)
+        async with other:
+            await other.call("login", user="ann", password=WORD)
+            assert await other.world.state("mail.once") != await gate.world.state("mail.once")
+    assert outcome.output == "logged in"
+    assert room.ran == [("login", "ann", WORD)] * 2
+
+
+@pytest.mark.parametrize(
+    ("user", "status", "text"),
+    [
+        ("echo", "done", "the password is [secret]"),
+        ("wrong", "failed", "wrong password [secret]"),
+        ("broken", "doubt", "broken by [secret]"),
+    ],
+)
+async def test_a_result_does_not_repeat_the_secret(room, user, status, text):
+    async with Gate(room.tools, config=QUIET) as gate:
+        outcome = await gate.call("login", user=user, password=WORD)
+        assert outcome.status == status
+        assert text in f"{outcome.output} {outcome.message}"
+        assert WORD not in f"{outcome}"
+
+
+async def test_the_same_value_is_the_same_call(room):
+    async with Gate(room.tools, config=QUIET) as gate:
+        first = await gate.call("login", key="t1", user="ann", password=WORD)
+        assert await gate.call("login", key="t1", user="ann", password=WORD) == first
+        other = await gate.call("login", key="t1", user="ann", password="another")
+        assert other.codes == ("key_reused",)
+        assert len(room.ran) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"user": "ann", "password": "abc"}, "invalid (string_too_short)"),
+        ({"user": 7, "password": WORD}, "/user"),
+        ({"user": "ann", "pasword": WORD}, "pasword"),
+    ],
+)
+async def test_a_refusal_does_not_show_the_secret(room, arguments, message):
+    async with Gate(room.tools, config=QUIET) as gate:
+        outcome = await gate.call("login", **arguments)
+        assert outcome.status == "refused"
+        assert message in outcome.message
+        assert WORD not in outcome.message
+        assert "abc" not in outcome.message
+    assert room.ran == []
+
+
+async def test_an_output_that_is_no_json_does_not_show_the_secret(room):
+    class Answer:
+        def __init__(self, word):
+            self.word = word
+
+        def __repr__(self):
+            return f"<Answer {self.word}>"
+
+    tools = Tools("shop")
+
+    @tools.tool()
+    def login(password: Annotated[str, Secret]) -> object:
+        return Answer(password)
+
+    async with Gate(tools, config=QUIET) as gate:
+        outcome = await gate.call("login", password=WORD)
+    assert outcome.status == "done"
+    assert "is JSON of at most" in outcome.output["not_recorded"]
+
+
+async def test_the_key_of_a_call_in_a_framework_has_no_secret(room):
+    """A hash that can be computed without a key would confirm a guess."""
+    calls = FrameworkCalls(Gate(room.tools, config=QUIET), "agent", deferred=True)
+
+    def key(**arguments):
+        return calls._key(["conversation"], [ModelCall("c1", "login", arguments)])
+
+    assert key(user="ann", password=WORD) == key(user="ann", password="another")
+    assert key(user="ann", pasword=WORD) == key(user="ann")
+    assert key(user="ann", password=WORD) != key(user="eve", password=WORD)
+
+
+async def test_a_person_is_shown_that_there_is_a_secret(room):
+    async with Gate(room.tools, config=QUIET) as gate:
+        held = await gate.call("rotate", user="ann", password=WORD)
+        (request,) = await gate.approvals()
+        assert request.calls == (("mail.rotate", {"user": "ann", "password": "secret"}),)
+        decision = await gate.decide(request, "approve", by="bob")
+        assert (decision.outcomes[0].key, decision.outcomes[0].status) == (held.key, "done")
+    assert room.ran == [("rotate", "ann", WORD)]
+
+
+@pytest.mark.parametrize("key", ["t1", "t2"])
+async def test_an_approval_waits_until_the_secret_is_here_again(room, log, key):
+    """The same call, or an equal one that joins its request, brings the secret again."""
+    store = f"sqlite:///{log}"
+    async with Gate(room.tools, store=store, config=QUIET) as gate:
+        await gate.call("rotate", key="t1", user="ann", password=WORD)
+    async with Gate(room.tools, store=store, config=QUIET) as gate:
+        (request,) = await gate.approvals()
+        decision = await gate.decide(request, "approve", by="bob")
+        assert (decision.state, decision.codes) == ("open", ("value_missing",))
+        assert "call again with key and value" in decision.message
+        again = await gate.call("rotate", key=key, user="ann", password=WORD)
+        assert (again.status, again.key) == ("held", "t1")
+        await gate.call("rotate", key="t1", user="ann", password="another")  # is refused
+        decision = await gate.decide(request, "approve", by="bob")
+        assert [one.status for one in decision.outcomes] == ["done"]
+        assert repr(gate._values._secrets) == "<secrets of 0 calls>"
+    assert room.ran == [("rotate", "ann", WORD)]
+
+
+async def test_a_call_that_was_killed_is_in_doubt_as_any_other(mail_forker, log, room):
+    store = f"sqlite:///{log}"
+    mail_forker.fork("tests.tools.mailroom:login_and_die", store=store, tool="login").wait()
+    async with Gate(room.tools, store=store, config=config()) as gate:
+        assert (await gate.outcome("t1")).status == "doubt"
+        assert (await gate.settle("t1", done=False)).status == "failed"
+        assert (await gate.call("login", user="ann", password=WORD)).status == "done"
+    assert room.ran == [("login", "ann", WORD)]
+
+
+async def test_a_call_that_another_program_approves_fails_without_its_secret(room, log):
+    store = f"sqlite:///{log}"
+    async with Gate(room.tools, store=store, config=QUIET) as gate:
+        await gate.call("rotate", key="t1", user="ann", password=WORD)
+    async with Gate(room.tools, store=store, config=QUIET) as gate:
+        inbox = Inbox(gate.world)
+        (request,) = await inbox.open()
+        await inbox.decide(request.id, "approve", by="bob", role="operator")
+        outcome = await gate.outcome("t1")
+        assert outcome.status == "failed"
+        assert "call again with a new key and the value" in outcome.message
+    assert room.ran == []
+
+
+async def test_a_call_that_may_be_repeated_waits_for_its_secret(
+    mail_forker, log, room, monkeypatch
+):
+    store = f"sqlite:///{log}"
+    monkeypatch.setattr(executors, "SECRET_WAIT_S", 0.05)
+    mail_forker.fork("tests.tools.mailroom:login_and_die", store=store, tool="poll").wait()
+    async with Gate(room.tools, store=store, config=config()) as gate:
+        outcome = await gate.call("poll", key="t1", password=WORD)
+        assert outcome.status == "done"
+    assert room.ran == [("poll", WORD, "t1")]
