@@ -314,6 +314,7 @@ def gateway_cases() -> Iterator[Case]:
 
     mark: dict[str, Json] = {"name": "m", "fields": {"order": "A"}}
     counted: Payload = {"marking": "m", "step": "add", "marks": [mark] * 256}
+    refused = [{"key": "k", "tool": "t", "arguments": {}, "codes": ["c"], "message": "m"}] * 16
     tools = [f"tool_{n}" for n in range(1_024)]
     rows: tuple[tuple[str, str, Callable[[int], Payload]], ...] = (
         ("plan", "many calls", plan),
@@ -321,6 +322,7 @@ def gateway_cases() -> Iterator[Case]:
         ("release", "unknown", lambda n: {"plan": f"k{n}-0"}),
         ("count_calls", "no policy", lambda _: counted),
         ("erase", "new subject", lambda n: {"subject": f"{n:016x}"}),
+        ("refuse_calls", "many calls", lambda _: {"agent": "a", "calls": refused, "left_out": 1}),
         ("pin", "undeclared", lambda _: {"tools": tools}),
     )
     for kind, name, payload in rows:

@@ -25,6 +25,7 @@ from placet_tools.policy import APPROVE_FROM, parse_policy
 from placet_tools.policy.counting import CountPayload
 from placet_tools.policy.enforcement import NO_ANSWER, Enforcement
 from placet_tools.records import Records
+from placet_tools.refused_calls import QUOTA, REFUSE, RefuseCallsPayload
 from placet_tools.tool import DeclaredTool, ToolError
 
 PLAN: Final = "plan"
@@ -131,6 +132,9 @@ class ToolsDomain(Domain):
             self._own_kind(
                 ERASE, ErasePayload, erase_rule(self.records.erased), "Personal data are erased."
             ),
+            self._own_kind(
+                REFUSE, RefuseCallsPayload, lambda *_: None, "Calls that are in no other record."
+            ),
         )
         self.version = self._version()
 
@@ -138,7 +142,8 @@ class ToolsDomain(Domain):
     def quotas(self) -> dict[str, Mapping[str, float]]:
         """Quota of each kind that has one."""
         quotas = self.enforced.quotas(self.tools)
-        return {self.kind_of(name): quota for name, quota in quotas.items()}
+        of_tools = {self.kind_of(name): quota for name, quota in quotas.items()}
+        return {**of_tools, self.prefixed(REFUSE): QUOTA}
 
     def kind_of(self, tool: str) -> str:
         """Return the kind of a tool, which is its kind of effect too."""

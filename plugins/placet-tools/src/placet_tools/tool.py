@@ -36,7 +36,9 @@ KEY_PARAMETER: Final = "idempotency_key"
 OUTPUT_PARAMETER: Final = "output"
 """Parameter of a function that undoes a tool: the output of the call that is undone."""
 
-OWN_PARTS: Final = frozenset({"count_calls", "erase", "pin", "plan", "release", "undo"})
+OWN_PARTS: Final = frozenset(
+    {"count_calls", "erase", "pin", "plan", "refuse_calls", "release", "undo"}
+)
 """Last parts of the kinds of a domain of tools that are no tools."""
 
 _OF_GATE: Final = frozenset({"agent", "key", "self", "tool"})

@@ -36,6 +36,7 @@ from placet_tools.frontend.parts.opening import values_beside
 from placet_tools.frontend.plan_runner import PlanRunner
 from placet_tools.frontend.policy_file import PolicySource, domain_of
 from placet_tools.frontend.recorder import Recorder
+from placet_tools.frontend.refusal_records import RefusalRecords
 from placet_tools.outcome import Outcome, RequestDecision
 from placet_tools.tool import DeclaredTool
 from placet_tools.tools import Tools
@@ -106,6 +107,7 @@ class Gate:
         self._inbox = Inbox(self.world)
         self._records = CallRecords(*parts, self._inbox, wait_s, self._values)
         self._erasure = Erasure(self._values.store, *parts, self._recorder)
+        self._refusals = RefusalRecords(*parts, self._recorder)
         self._runner = PlanRunner(*parts, self._recorder, self._records, wait_s)
         self._approvals = ApprovalFlow(
             self._inbox, self._domain, self._recorder, self._records, self._runner, hold_s
@@ -454,7 +456,10 @@ class Gate:
         required = self._domain.prefixed(APPROVAL_REQUIRED)
         if all(code == required for code in verdict.codes):
             return await self._approvals.hold(handle, calls, verdict)
-        return refused(self._domain, calls, verdict, ahead)
+        outcomes = refused(self._domain, calls, verdict, ahead)
+        if runs:
+            await self._refusals.note(agent, calls, outcomes, verdict)
+        return outcomes
 
 
 class SyncGate:

@@ -1,0 +1,118 @@
+"""Refusals by structure, permission and quota are in the log, as many as their quota permits."""
+
+import asyncio
+from dataclasses import replace
+from typing import Annotated, Any
+
+import pytest
+from tests.tools.shop import QUIET
+
+from placet.kernel import refuse
+from placet.stores.reading import log_to_read
+from placet_tools import Gate, Secret, Tools
+from placet_tools.refused_calls import ARGUMENTS_BYTES_MAX, CALLS_MAX, QUOTA
+
+
+def desk():
+    tools = Tools("desk")
+
+    @tools.tool(quota={"rate": 0.001, "burst": 1})
+    def order(item: str, count: int = 1) -> str:
+        """Order things."""
+        return item
+
+    @tools.tool()
+    def login(password: Annotated[str, Secret]) -> str:
+        """Log in."""
+        return "in"
+
+    @tools.rule("order")
+    def none_of(draft, intent):
+        if intent["payload"]["item"] == "none":
+            return refuse("sold_out", "there is none")
+        return None
+
+    return tools
+
+
+async def recorded(gate):
+    """Return the payloads of the records of refused calls."""
+    found = []
+    async for page in gate.world.event_pages():
+        for event in page:
+            intents = event.data["intents"] if event.type == "batch" else ()
+            found += [one["payload"] for one in intents if one["kind"] == "desk.refuse_calls"]
+        if page[-1].record + 1 >= gate.world.records:
+            break
+    return found
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code"),
+    [
+        ("order", {"item": 3}, "payload_invalid"),
+        ("order", {"item": "chair", "cuont": 1}, "payload_invalid"),
+        ("ordre", {"item": "chair"}, "kind_unknown"),
+        ("order\ud800", {"item": "chair"}, "field_invalid"),
+        ("login", {"password": "tulip-4711"}, "permission_denied"),
+    ],
+)
+async def test_a_refusal_that_the_kernel_does_not_record_is_recorded(tool, arguments, code):
+    async with Gate(desk(), config=QUIET) as gate:
+        await gate.world.register_agent("buyer", permissions={"desk.order"})
+        refused = await gate.call(tool, agent="buyer", key="k1", **arguments)
+        assert (refused.status, refused.codes) == ("refused", (code,))
+        (payload,) = await recorded(gate)
+        (call,) = payload["calls"]
+        assert (payload["agent"], payload["left_out"]) == ("buyer", 0)
+        assert (call["key"], list(call["codes"])) == ("k1", [code])
+        assert call["message"][:40] == refused.message[:40].replace("\ud800", "?")
+        assert "tulip" not in str(payload)
+
+
+async def test_a_refusal_by_a_rule_and_a_dry_run_are_not_recorded_twice():
+    async with Gate(desk(), config=QUIET) as gate:
+        assert (await gate.call("order", item="none")).codes == ("desk.sold_out",)
+        assert not await gate.request_approval([("order", {"item": 3})], agent="buyer", key="r")
+        assert (await gate.call("order", item="chair")).status == "done"
+        assert await recorded(gate) == []
+
+
+async def test_a_refusal_by_a_quota_is_recorded():
+    async with Gate(desk(), config=QUIET) as gate:
+        assert (await gate.call("order", item="chair")).status == "done"
+        assert (await gate.call("order", item="desk")).codes == ("quota_exceeded",)
+        (payload,) = await recorded(gate)
+        assert payload["calls"][0]["arguments"] == {"item": "desk", "count": 1}
+
+
+async def test_the_records_are_bounded_and_say_what_was_left_out():
+    config = replace(QUIET, clock="stepped")
+    async with Gate(desk(), config=config) as gate:
+        for _ in range(int(QUOTA["burst"]) + 3):
+            assert (await gate.call("order", item=3)).status == "refused"
+        await asyncio.sleep(0)  # the records are submitted, and wait for the step
+        await gate.world.step(1.0)
+        assert len(await recorded(gate)) == QUOTA["burst"]
+        large: dict[str, Any] = {"item": "x" * ARGUMENTS_BYTES_MAX, "more": 1}
+        few: dict[str, Any] = {"item": 3}
+        plan = [("order", large), *[("order", few)] * (CALLS_MAX + 4)]
+        assert {one.status for one in await gate.plan(plan)} == {"refused"}
+        await asyncio.sleep(0)
+        await gate.world.step(1.0)
+        last = (await recorded(gate))[-1]
+        assert (last["left_out"], len(last["calls"])) == (3, CALLS_MAX)
+        assert [one["arguments"] for one in last["calls"][:2]] == [None, {"item": 3}]
+        await gate.call("order", item=3)
+        await asyncio.sleep(0)
+        await gate.world.step(1.0)
+        assert (await recorded(gate))[-1]["left_out"] == 0
+
+
+async def test_the_records_are_in_the_log_after_the_gate_has_closed(tmp_path):
+    store = f"sqlite:///{tmp_path}/desk.db"
+    async with Gate(desk(), store=store, config=QUIET) as gate:
+        await gate.call("order", item=3)
+    log = log_to_read(store)
+    assert any(b"refuse_calls" in data for _, data in log.read(0))
+    log.close()
