@@ -6,12 +6,14 @@ import pytest
 from tests.tools.shop import QUIET, Shop
 
 from placet.history.reader import fold
+from placet.kernel import refuse
 from placet.plugins.domains import DomainNotRemade
 from placet.runtime.config import OrchestratorConfig
 from placet.schemas.log.record import SingleBlock, decode_record
 from placet.stores.reading import log_to_read
 from placet_tools import Gate, NotDone, ToolPolicyError, Tools
 from placet_tools.frontend.backtest import backtest
+from placet_tools.frontend.drills import run_drills
 from placet_tools.frontend.policy_examples import run_examples
 
 MODULE = """
@@ -345,3 +347,51 @@ def test_a_backtest_prints_a_table_and_exits_with_1(placet, here, tmp_path):
     assert placet(*arguments).code == 0
     (here / "policy.toml").write_text("[tools.lokup]")
     assert "policy.toml: tools.lokup: no such tool" in placet(*arguments).err
+
+
+def tool_that_must_not_run(name):
+    def function(order: str) -> None:
+        raise SystemError("a drill ran the tool")
+
+    function.__name__ = name
+    return function
+
+
+def drill_tools():
+    tools = Tools("shop")
+    tools.tool(risk="read")(tool_that_must_not_run("lookup"))
+    tools.tool(delivery="idempotent")(tool_that_must_not_run("put"))
+    tools.tool()(tool_that_must_not_run("mail"))
+    tools.tool(once="refund:{order}")(tool_that_must_not_run("refund"))
+    tools.tool()(tool_that_must_not_run("never"))
+
+    @tools.tool()
+    def charge(order: str, idempotency_key: str) -> None:
+        raise SystemError("a drill ran the tool")
+
+    @tools.rule("never")
+    def is_refused(draft, intent):
+        return refuse("never", "it may not be called")
+
+    return tools
+
+
+def test_drills_show_what_becomes_of_calls_that_fail():
+    names = ["lookup", "put", "charge", "mail", "refund", "never"]
+    examples = [{"call": {"tool": name, "order": "A"}, "gives": "allowed"} for name in names]
+    parsed = drill_tools().domain(policy={"examples": examples}).enforced.policy
+    assert parsed is not None
+    again = ("done", "done", "done", "done", 2)
+    doubt = ("doubt", "refused", "doubt", "doubt", 1)
+    assert {
+        one.tool: (one.raises, one.again, one.hangs, one.killed, one.runs)
+        for one in run_drills(drill_tools(), parsed.examples)
+    } == {
+        "lookup": ("failed", "done", "failed", "done", 2),
+        "put": again,
+        "charge": again,
+        "mail": doubt,
+        "refund": doubt,
+        "never": ("refused", "refused", "refused", "refused", 0),
+    }
+    assert run_drills(drill_tools(), []) == []

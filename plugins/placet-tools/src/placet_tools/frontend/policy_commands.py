@@ -22,12 +22,16 @@ from placet.cli.terminal import (
 from placet.plugins.domains import import_from_here
 from placet_tools.frontend.backtest import BacktestReport
 from placet_tools.frontend.backtest import backtest as run_backtest
+from placet_tools.frontend.drills import DrilledTool, run_drills
 from placet_tools.frontend.policy_examples import ExampleResult, run_examples
 from placet_tools.policy import ToolPolicyError
+from placet_tools.tool import ToolError
 from placet_tools.tools import Tools
 
 _LISTED_MAX: Final = 50
 """Changed calls that are printed; `--json` has more."""
+
+_DRILLS: Final = ["tool", "delivery", "raises", "called again", "hangs", "killed in the call"]
 
 ToolsOption = Annotated[
     str, typer.Option("--tools", metavar="M:T", help="The tools, as module:attribute.")
@@ -48,13 +52,16 @@ def check(
     file: Annotated[str, typer.Argument(metavar="POLICY", help="Path of the policy, TOML.")],
     tools: ToolsOption,
 ) -> Output:
-    """Parse a policy, and decide its examples on a scratch store, where no tool runs.
+    """Parse a policy, decide its examples, and drill the tools that they call. No tool runs.
 
-    Exit code 1 if the policy does not fit the tools, or an example has another answer.
+    A drill shows the end of a call whose function raises, hangs, or is killed. Exit code 1 if
+    the policy does not fit the tools, or an example has another answer.
     """
+    declared = tools_at(tools)
     try:
-        results = run_examples(tools_at(tools), file)
-    except ToolPolicyError as error:
+        results = run_examples(declared, file)
+        drilled = run_drills(declared, [one.example for one in results])
+    except (ToolPolicyError, ToolError) as error:
         raise CommandError(str(error)) from None
     wrong = [one for one in results if not one.is_ok]
     counted = pluralize(len(results), "example")
@@ -63,8 +70,20 @@ def check(
         lines = [ColoredLine(f"{file} fits the tools; {len(wrong)} of {counted} differ", "red")]
         rows = [_row(one) for one in wrong]
         lines.append(TextTable(rows, ["example", "call", "expected", "got", "why"]))
-    report = {"ok": not wrong, "examples": [one.as_dict() for one in results]}
+    if drilled:
+        lines += ["", TextTable([_drill_row(one) for one in drilled], _DRILLS)]
+    report = {
+        "ok": not wrong,
+        "examples": [one.as_dict() for one in results],
+        "drills": [one.as_dict() for one in drilled],
+    }
     return Output(report, lines, not wrong)
+
+
+def _drill_row(drilled: DrilledTool) -> list[str]:
+    killed = f"{drilled.killed}, {pluralize(drilled.runs, 'run')}"
+    fields = (drilled.tool, drilled.delivery, drilled.raises, drilled.again, drilled.hangs)
+    return [*fields, killed]
 
 
 def _row(result: ExampleResult) -> list[str]:
