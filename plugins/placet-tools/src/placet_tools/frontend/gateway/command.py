@@ -1,11 +1,13 @@
 """`placet gateway`: a gate before the tools of an MCP server (extra `gateway`)."""
 
 import asyncio
+import os
+import socket
 from collections.abc import Mapping
 from contextlib import nullcontext
 from getpass import getuser
 from importlib.util import find_spec
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -23,12 +25,32 @@ from placet_tools.frontend.gateway.server_links import is_url, server_link
 from placet_tools.frontend.gateway.tool_gate import GatewayOptions, ToolGate
 from placet_tools.policy import ToolPolicyError
 
+_PORT_MAX: Final = 65_535
+
 _ApproveFrom: TypeAlias = Annotated[
     str,
     typer.Option(
         metavar="RISK",
         help="Least risk that needs a person: read, low, medium, high or never. A tool has "
         "the risk high, unless a policy names another.",
+    ),
+]
+
+_Listen: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Serve clients over streamable HTTP at http://HOST:PORT/mcp. Default: one client over "
+        "stdin and stdout.",
+    ),
+]
+
+_TokenEnv: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="Environment variable with the token of the clients. Needed to listen on another "
+        "address than 127.0.0.1.",
     ),
 ]
 
@@ -70,13 +92,16 @@ def gateway(  # noqa: PLR0917  # the command line has no positions
         ),
     ] = "user",
     approve_from: _ApproveFrom = "high",
+    listen: _Listen = "",
+    token_env: _TokenEnv = "",
 ) -> int:
     """Put a gate before the tools of an MCP server.
 
-    An MCP client starts this command in place of the server's. A call runs when the gate admits
-    it; a held call waits for a person. All other messages pass unchanged.
+    An MCP client starts this command in place of the server's, or connects to it by --listen. A
+    call runs when the gate admits it; a held call waits for a person. All other messages pass
+    unchanged.
     """
-    _require_extras(server)
+    _require_extras(server, listens=bool(listen))
     if agent == person:
         raise typer.BadParameter("the agent does not decide its calls; give --person another name")
     try:
@@ -91,10 +116,33 @@ def gateway(  # noqa: PLR0917  # the command line has no positions
         policy=rules,
         approve_from=approve_from,
     )
-    return asyncio.run(_over_stdio(server, options))
+    if not listen:
+        return asyncio.run(_over_stdio(server, options))
+    token = _token(listen, token_env)
+    return asyncio.run(_over_http(server, options, *_address_of(listen), token))
 
 
-def _require_extras(server: str) -> None:
+def _address_of(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > _PORT_MAX:
+        raise typer.BadParameter(f"--listen is HOST:PORT, such as 127.0.0.1:8090, got {listen!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _token(listen: str, variable: str) -> str:
+    """Return the token of the clients; empty for none, on this machine alone."""
+    token = os.environ.get(variable, "") if variable else ""
+    if variable and not token:
+        raise CommandError(f"the environment variable {variable} of --token-env is not set")
+    if not token and _address_of(listen)[0] not in {"127.0.0.1", "::1", "localhost"}:
+        raise CommandError(
+            f"--listen {listen} is reachable from other machines: name a variable with a token "
+            "by --token-env, or listen on 127.0.0.1"
+        )
+    return token
+
+
+def _require_extras(server: str, *, listens: bool) -> None:
     """Check that the distributions of the extras are installed.
 
     Raises:
@@ -103,9 +151,9 @@ def _require_extras(server: str) -> None:
     if find_spec("jsonschema") is None:
         install = "pip install './plugins/placet-tools[gateway]'"
         raise CommandError(f"`placet gateway` needs jsonschema, which is not installed: {install}")
-    if is_url(server) and find_spec("mcp") is None:
+    if (listens or is_url(server)) and find_spec("mcp") is None:
         install = "pip install './plugins/placet-tools[gateway-http]'"
-        raise CommandError(f"the server of a URL needs mcp, which is not installed: {install}")
+        raise CommandError(f"streamable HTTP needs mcp, which is not installed: {install}")
 
 
 @with_json
@@ -217,6 +265,36 @@ async def _served(server: ServerLink, options: GatewayOptions) -> int:
         await server.close()
         await gate.close()
         await client.close()
+
+
+async def _over_http(target: str, options: GatewayOptions, host: str, port: int, token: str) -> int:
+    """Serve clients over streamable HTTP until a signal comes; return the exit code."""
+    from placet_tools.frontend.gateway.control import (  # noqa: PLC0415  # not before the help
+        control_socket,
+        socket_of,
+    )
+    from placet_tools.frontend.gateway.http_clients import PATH, HttpClients, serve  # noqa: PLC0415  # as above
+
+    try:
+        listening = socket.create_server((host, port), family=_family(host))
+    except OSError as error:
+        raise CommandError(f"cannot listen on {host}:{port}: {error}") from error
+    port = listening.getsockname()[1]
+    gate, path = ToolGate(options, _report), socket_of(options.store)
+    clients = HttpClients(gate, target, port=port, token=token, notify=_report)
+    try:
+        async with nullcontext() if path is None else control_socket(path, gate, _report):
+            with StopSignals(lambda: None) as stop:  # the server repeats its signal at the end
+                _report(f"listens on http://{host}:{port}{PATH}")
+                await serve(clients.app(), listening)
+        return stop.exit_code
+    finally:
+        await clients.close()
+        await gate.close()
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 async def _ended(serving: "asyncio.Future[bool]") -> bool:

@@ -5,7 +5,7 @@ The SDK reads and writes the messages here, so their values pass, and not their 
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Protocol
 
 from anyio import BrokenResourceError, ClosedResourceError
 from httpx2 import HTTPError, InvalidURL
@@ -31,7 +31,7 @@ _NAMES: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": 
 class HttpLink:
     """A connection to a server over streamable HTTP; make it by `http_link`."""
 
-    def __init__(self, url: str, reading: AsyncIterator[object], writing: "_Writer") -> None:
+    def __init__(self, url: str, reading: AsyncIterator[object], writing: "MessageWriter") -> None:
         self._url = url
         self._reading = reading
         self._writing = writing
@@ -58,7 +58,7 @@ class HttpLink:
         """Return the messages of the server, until the connection is closed."""
         async for item in self._reading:
             if isinstance(item, SessionMessage):
-                fields = item.message.model_dump(by_alias=True, exclude_unset=True)
+                fields = fields_of(item)
                 result = fields.get("result")
                 if isinstance(result, dict) and isinstance(result.get("protocolVersion"), str):
                     self._version = result["protocolVersion"]
@@ -86,7 +86,12 @@ class HttpLink:
         return headers
 
 
-class _Writer:
+def fields_of(item: SessionMessage) -> dict[str, Json]:
+    """Return the fields of a message of the SDK."""
+    return item.message.model_dump(by_alias=True, exclude_unset=True)
+
+
+class MessageWriter(Protocol):
     """The stream of the SDK that takes messages."""
 
     async def send(self, item: SessionMessage) -> None:
@@ -102,7 +107,7 @@ async def http_link(url: str) -> AsyncIterator[HttpLink]:
     """
     try:
         async with streamable_http_client(url) as (reading, writing):
-            yield HttpLink(url, reading, writing)  # type: ignore[arg-type]  # streams of the SDK
+            yield HttpLink(url, reading, writing)
     except ExceptionGroup as group:
         faults, others = group.split((HTTPError, InvalidURL))
         if others is not None or faults is None:
