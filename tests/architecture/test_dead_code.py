@@ -57,6 +57,7 @@ PUBLIC_PACKAGES: Final = frozenset(
 
 PUBLIC_NAMES: Final[dict[str, str]] = {
     "submit_intent": "the name that the first documents give to a batch of one intent",
+    "RemoteGate": "the class of `Gate(url=...)`, which imports it by name",
     "wait_question": "a HumanAdapter's question, for a front end of the user's own",
     # The façades of the documents that placet was built from, as those documents write them.
     "AIPlanner": "the action contract",

@@ -3,7 +3,8 @@
 The operations are read from the application's own table of routes: a new one is in this test.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from placet.server.http.routing import ApiRoute
 from placet.server.roles import Role, RoleName
 from placet_design import Design
 from placet_program import Program
+from placet_tools import Tools
 from tests.server.served import Served, Socket, serving
 
 WORLD_PARTS = ("{world}", "{design_id}", "{program}")
@@ -25,6 +27,7 @@ OTHER_PARTS = {
     "{approval_id}": "a1",
     "{approval}": "a1",
     "{phase}": "hull",
+    "{key}": "k",
 }
 QUERIES = {
     "get_verdict": "?agent_id=bob&req_id=1",
@@ -56,13 +59,15 @@ OPERATORS = {
     *("explain_request", "fork_world", "step_world", "pause_world", "resume_world"),
     *("register_agent", "set_agent_permissions", "suspend_agent", "resume_agent", "remove_agent"),
     *("open_session", "close_session", "set_session_mode"),
+    *("get_tools", "submit_calls", "get_call", "settle_call"),
 }
 WRITES_BY_GET = {"list_program_changes"}
 """It submits an intent, but only reads: a reader may not, because it may submit nothing."""
 
-DOMAINS: dict[str, Sequence[type[Domain]]] = {
+DOMAINS: dict[str, Sequence[Callable[[], Domain]]] = {
     "design": (Design, Sessions),
     "program": (Program,),
+    "tools": (partial(Tools("desk").domain, runs_on_workers=True),),
 }
 
 

@@ -93,6 +93,11 @@ def with_needed(domains: Domain | Sequence[Domain]) -> list[Domain]:
     return found
 
 
+def quotas_of(domains: Sequence[Domain]) -> dict[str, Mapping[str, float]]:
+    """Return the quotas that domains declare for their kinds."""
+    return {kind: one for domain in domains for kind, one in getattr(domain, "quotas", {}).items()}
+
+
 def _installed() -> "EntryPoints":
     """Return the entry points by which installed domains are found."""
     from importlib.metadata import entry_points  # noqa: PLC0415  # 15 ms: it reads mails and archives

@@ -34,7 +34,7 @@ from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain
-from placet.plugins.domains import default_domain, with_needed
+from placet.plugins.domains import default_domain, quotas_of, with_needed
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.api import effects as effects_api
 from placet.runtime.api import history as history_api
@@ -97,9 +97,11 @@ class Orchestrator:
         *,
         effect_validator: EffectValidator | None = None,
     ) -> None:
-        self.config = OrchestratorConfig() if config is None else config
-        require_a(self.config, OrchestratorConfig, "config")
         self._domains = with_needed(default_domain() if domain is None else domain)
+        config = OrchestratorConfig() if config is None else config
+        require_a(config, OrchestratorConfig, "config")
+        declared = quotas_of(self._domains)
+        self.config = replace(config, quotas={**declared, **config.quotas}) if declared else config
         self._validator = effect_validator
         self._world: WorldRuntime | None = None
 

@@ -82,12 +82,14 @@ class ToolsDomain(Domain):
         tools: Its tools by name.
         approve_from: Least risk that needs an approval; `never` for none.
         policy: The policy over the calls, as plain values of a TOML file; None for none.
+        runs_on_workers: The functions run in the programs that call: see `Gate(url=...)`.
 
     Attributes:
         tools: The tools by name.
         records: The collections of its calls.
         enforced: The policy in force.
         approve_from: Least risk that needs an approval, where the policy names none.
+        runs_on_workers: The functions run in the programs that call, and not where the log is open.
         recorder: Id of the agent that begins plans, undoes their calls and counts earlier calls;
             any other agent is refused these kinds.
 
@@ -97,6 +99,7 @@ class ToolsDomain(Domain):
     """
 
     executors = "placet_tools.frontend.executors:executors_of"
+    needs = ("approvals",)
 
     def __init__(
         self,
@@ -105,6 +108,7 @@ class ToolsDomain(Domain):
         *,
         approve_from: str,
         policy: Mapping[str, Json] | None = None,
+        runs_on_workers: bool = False,
     ) -> None:
         if approve_from not in APPROVE_FROM:
             known = ", ".join(APPROVE_FROM)
@@ -117,7 +121,11 @@ class ToolsDomain(Domain):
         self.collections = self.records
         parsed = None if policy is None else parse_policy(policy, self.tools)
         self.enforced = Enforcement(parsed, self.records)
+        quotas = self.enforced.quotas(self.tools)
+        of_tools = {self.kind_of(name): quota for name, quota in quotas.items()}
+        self.quotas = {**of_tools, self.prefixed(REFUSE): QUOTA}
         self.approve_from = approve_from
+        self.runs_on_workers = runs_on_workers
         self.kinds = (
             *[self._tool_kind(tool) for tool in self.tools.values()],
             self._own_kind(PLAN, PlanPayload, self._plan, "Several calls are decided as one."),
@@ -137,13 +145,6 @@ class ToolsDomain(Domain):
             ),
         )
         self.version = self._version()
-
-    @property
-    def quotas(self) -> dict[str, Mapping[str, float]]:
-        """Quota of each kind that has one."""
-        quotas = self.enforced.quotas(self.tools)
-        of_tools = {self.kind_of(name): quota for name, quota in quotas.items()}
-        return {**of_tools, self.prefixed(REFUSE): QUOTA}
 
     def kind_of(self, tool: str) -> str:
         """Return the kind of a tool, which is its kind of effect too."""
@@ -360,21 +361,29 @@ class ToolsDomain(Domain):
         self.records.release_plan(draft, plan)
         return None
 
+    def versions(self) -> dict[str, str]:
+        """Return a version of each tool, which changes with its declaration."""
+        return {name: _digest(_declared(tool)) for name, tool in self.tools.items()}
+
     def _version(self) -> str:
         """Return a version that changes with the declaration of a tool."""
-        declared = [
-            [
-                tool.name,
-                tool.logged.model_json_schema(),
-                tool.risk,
-                tool.delivery,
-                tool.once,
-                tool.undo,
-                tool.definition,
-            ]
-            for tool in self.tools.values()
-        ]
-        return blake2b(canonical(declared), digest_size=4).hexdigest()
+        return _digest([_declared(tool) for tool in self.tools.values()])
+
+
+def _declared(tool: DeclaredTool) -> list[Json]:
+    return [
+        tool.name,
+        tool.logged.model_json_schema(),
+        tool.risk,
+        tool.delivery,
+        tool.once,
+        tool.undo,
+        tool.definition,
+    ]
+
+
+def _digest(declared: Json) -> str:
+    return blake2b(canonical(declared), digest_size=4).hexdigest()
 
 
 def _short(text: str) -> str:

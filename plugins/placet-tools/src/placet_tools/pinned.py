@@ -50,19 +50,30 @@ class PinnedTools(Tools):
     """
 
     def domain(
-        self, *, approve_from: str = "high", policy: Mapping[str, Json] | None = None
+        self,
+        *,
+        approve_from: str = "high",
+        policy: Mapping[str, Json] | None = None,
+        runs_on_workers: bool = False,
     ) -> "PinnedToolsDomain":
         """Return the domain of the tools.
 
         Args:
             approve_from: Least risk of a tool that needs an approval.
             policy: A policy over the calls, as the plain values of its TOML file.
+            runs_on_workers: As for `Tools.domain`.
 
         Raises:
             ToolError: `approve_from` is no risk.
             ToolPolicyError: The policy does not fit the tools.
         """
-        return PinnedToolsDomain(self.name, self.by_name, approve_from=approve_from, policy=policy)
+        return PinnedToolsDomain(
+            self.name,
+            self.by_name,
+            approve_from=approve_from,
+            policy=policy,
+            runs_on_workers=runs_on_workers,
+        )
 
     def declare(
         self,
@@ -113,6 +124,7 @@ class PinnedToolsDomain(ToolsDomain):
         tools: Its tools by name.
         approve_from: Least risk that needs an approval.
         policy: The policy over the calls; None for none.
+        runs_on_workers: The functions run in the programs that call.
 
     Attributes:
         pins: Collection of the pinned declarations: last part of the kind of a tool -> `tool`,
@@ -126,8 +138,11 @@ class PinnedToolsDomain(ToolsDomain):
         *,
         approve_from: str,
         policy: Mapping[str, Json] | None = None,
+        runs_on_workers: bool = False,
     ) -> None:
-        super().__init__(name, tools, approve_from=approve_from, policy=policy)
+        super().__init__(
+            name, tools, approve_from=approve_from, policy=policy, runs_on_workers=runs_on_workers
+        )
         self.pins = f"{name}.{PINS}"
         self.collections = (*self.records, self.pins)
         pin = self._own_kind(

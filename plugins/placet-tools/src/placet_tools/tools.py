@@ -172,7 +172,11 @@ class Tools:
         return add
 
     def domain(
-        self, *, approve_from: str = "high", policy: Mapping[str, Json] | None = None
+        self,
+        *,
+        approve_from: str = "high",
+        policy: Mapping[str, Json] | None = None,
+        runs_on_workers: bool = False,
     ) -> ToolsDomain:
         """Return the domain of the tools.
 
@@ -180,12 +184,20 @@ class Tools:
             approve_from: Least risk of a tool that needs an approval: `read`, `low`, `medium`,
                 `high` or `never`.
             policy: A policy over the calls, as the plain values of its TOML file.
+            runs_on_workers: The functions run in the programs that call, by `Gate(url=...)`, and
+                not in the server of the log.
 
         Raises:
             ToolError: `approve_from` is no risk.
             ToolPolicyError: The policy does not fit the tools.
         """
-        return ToolsDomain(self.name, self.by_name, approve_from=approve_from, policy=policy)
+        return ToolsDomain(
+            self.name,
+            self.by_name,
+            approve_from=approve_from,
+            policy=policy,
+            runs_on_workers=runs_on_workers,
+        )
 
     def __call__(
         self, *, approve_from: str = "high", policy: Mapping[str, Json] | None = None

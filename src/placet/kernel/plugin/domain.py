@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Final,
@@ -360,6 +361,8 @@ class Domain(Protocol):
             Collections whose prefix is no domain's name may be written by every domain.
         needs: Names of other domains that its world must have. An `Orchestrator` adds a missing
             domain if it is installed.
+        quotas: Kind -> its quota, in the form of `OrchestratorConfig.quotas`. An `Orchestrator`
+            uses it where the configuration has none for the kind.
         former_settings: Names of settings that earlier versions had, and this one has not. They
             are left out when the domain is made again from the settings in a log.
         invariant_reads: Entities on which its invariants depend, by name: a batch that changes
@@ -381,6 +384,7 @@ class Domain(Protocol):
     collections: Collection[str] = ()
     writes: Collection[str] = ()
     needs: Sequence[str] = ()
+    quotas: Mapping[str, Mapping[str, float]] = MappingProxyType({})
     former_settings: Collection[str] = ()
     invariant_reads: Collection[Ref] | None = None
     roles: Collection[str] = ()

@@ -18,6 +18,7 @@ from placet.schemas.codec import Json
 from placet.schemas.effect import DoNotRetry, Effect, OutcomeUnknown, RetryAfter
 from placet.schemas.errors import PlacetError, describe_error
 from placet_tools.domain import ToolsDomain
+from placet_tools.frontend.claims import executors_of as waiting_executors_of
 from placet_tools.frontend.parts.opening import values_of
 from placet_tools.frontend.parts.part_store import PartMissing
 from placet_tools.frontend.parts.sealed_values import SealedValues
@@ -36,6 +37,8 @@ class ToolRaised(PlacetError):  # noqa: N818  # the name states the fault
 
 def executors_of(domain: ToolsDomain) -> Mapping[str, EffectHandler | None]:
     """Return the executor of each tool; a tool with marks has none without the values of a gate."""
+    if domain.runs_on_workers:
+        return waiting_executors_of(domain)
     values = values_of(domain)
     return {
         domain.kind_of(tool.name): None
@@ -47,7 +50,7 @@ def executors_of(domain: ToolsDomain) -> Mapping[str, EffectHandler | None]:
 
 def _executor(tool: DeclaredTool, values: SealedValues | None) -> EffectHandler:
     return EffectHandler(
-        handler=_handler(tool, values),
+        handler=handler_of(tool, values),
         delivery=tool.delivery,
         # A pure function that raised would raise again; a keyed or idempotent one is retried.
         attempts_max=1 if tool.delivery == "pure" else None,
@@ -55,7 +58,7 @@ def _executor(tool: DeclaredTool, values: SealedValues | None) -> EffectHandler:
     )
 
 
-def _handler(tool: DeclaredTool, values: SealedValues | None) -> Json:
+def handler_of(tool: DeclaredTool, values: SealedValues | None) -> Json:
     """Return the function that runs one effect of a tool: async, or plain for a thread."""
 
     async def run(effect: Effect) -> Json:

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from placet.domains.approvals import Approvals
 from placet.kernel.plugin.approved import RECORDER as APPROVALS_RECORDER
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
@@ -25,14 +25,16 @@ from placet.schemas.approval import Approval
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.refusal import RefusalCode
-from placet_tools.domain import APPROVAL_REQUIRED, KEY_KNOWN, ROLE
+from placet_tools.domain import APPROVAL_REQUIRED, KEY_KNOWN, ROLE, ToolsDomain
 from placet_tools.frontend.approval_flow import ApprovalFlow
+from placet_tools.frontend.background import BackgroundTasks
 from placet_tools.frontend.call_records import CallRecords
 from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused
 from placet_tools.frontend.earlier_calls import count_earlier_calls
 from placet_tools.frontend.extras import extra
 from placet_tools.frontend.parts.erasure import Erasure
 from placet_tools.frontend.parts.opening import values_beside
+from placet_tools.frontend.parts.sealed_values import SealedValues
 from placet_tools.frontend.plan_runner import PlanRunner
 from placet_tools.frontend.policy_file import PolicySource, domain_of
 from placet_tools.frontend.recorder import Recorder
@@ -47,6 +49,11 @@ if TYPE_CHECKING:
 
     from placet_tools.frontend.openai_agents_tools import RunName
     from placet_tools.frontend.pydantic_ai_toolset import GateToolset
+
+
+HOLD_S: Final = 3_600.0
+WAIT_S: Final = 300.0
+APPROVALS: Final = "approvals"
 
 
 @explain_keywords
@@ -69,6 +76,11 @@ class Gate:
         wait_s: Real seconds for which `call`, `plan` and `outcome` wait for tools to end.
         domains: Domains beside the tools, whose intents plans may have.
         config: Further configuration of the world; its store is `store`.
+        url: Address of a server whose world has these tools, `https://host` or that of the world,
+            `https://host/api/v1/worlds/NAME`: it decides and records the calls, and this program
+            runs the functions. All arguments but `tools`, `token` and `wait_s` are then the
+            server's.
+        token: Token of the server's operator.
 
     Raises:
         ToolError: `approve_from` is no risk, or the store cannot hold secrets and personal data.
@@ -80,6 +92,14 @@ class Gate:
         loop: The event loop in which the gate was opened; None before.
     """
 
+    def __new__(cls, *_: object, url: str = "", **__: object) -> Self:
+        """Make a gate; with a `url`, the kind that asks a server."""
+        if url and cls is Gate:
+            with extra("remote"):  # by name: a remote gate is a gate, and imports this one
+                module = import_module("placet_tools.frontend.remote.remote_gate")
+            return super().__new__(module.RemoteGate)  # type: ignore[no-any-return]  # a gate
+        return super().__new__(cls)
+
     def __init__(
         self,
         tools: Tools,
@@ -87,28 +107,43 @@ class Gate:
         store: str = "memory://",
         policy: PolicySource | None = None,
         approve_from: str = "high",
-        hold_s: float = 3_600.0,
-        wait_s: float = 300.0,
+        hold_s: float = HOLD_S,
+        wait_s: float = WAIT_S,
         domains: Sequence[Domain] = (),
         config: OrchestratorConfig | None = None,
+        url: str = "",
+        token: str = "",
     ) -> None:
-        self._domain = domain_of(tools, approve_from, policy)
+        if token and not url:
+            raise ValueError("a token is for the server of a url, and there is no url")
+        domain = domain_of(tools, approve_from, policy)
         config = OrchestratorConfig() if config is None else config
-        self.world = Orchestrator(
-            [self._domain, *domains, Approvals()],
-            replace(config, store=store, quotas={**self._domain.quotas, **config.quotas}),
-        )
-        self._kinds = frozenset(kind.name for domain in domains for kind in domain.kinds)
+        world = Orchestrator([domain, *domains], replace(config, store=store))
+        self._prepare(world, domain, values_beside(domain, store), hold_s, wait_s)
+
+    def _prepare(
+        self,
+        world: Orchestrator,
+        domain: ToolsDomain,
+        values: SealedValues,
+        hold_s: float,
+        wait_s: float,
+    ) -> None:
+        self.world = world
+        self._domain = domain
+        self._values = values
+        beside = [one for one in world.domains if one is not domain and one.name != APPROVALS]
+        self._kinds = frozenset(kind.name for one in beside for kind in one.kinds)
         self.loop: asyncio.AbstractEventLoop | None = None
         self._portal = ExitStack()
         parts = (self.world, self._domain)
-        self._values = values_beside(self._domain, store)
         self._recorder = Recorder(*parts)
         self._inbox = Inbox(self.world)
         self._records = CallRecords(*parts, self._inbox, wait_s, self._values)
         self._erasure = Erasure(self._values.store, *parts, self._recorder)
         self._refusals = RefusalRecords(*parts, self._recorder)
         self._runner = PlanRunner(*parts, self._recorder, self._records, wait_s)
+        self._tasks: BackgroundTasks = self._runner
         self._approvals = ApprovalFlow(
             self._inbox, self._domain, self._recorder, self._records, self._runner, hold_s
         )
@@ -117,17 +152,21 @@ class Gate:
         return f"<Gate of {self._domain.name}: {self.world!r}>"
 
     async def __aenter__(self) -> Self:
-        self.loop = asyncio.get_running_loop()
         await self.world.__aenter__()
+        await self._resume()
+        return self
+
+    async def _resume(self) -> None:
+        """Continue the work that an earlier process left."""
+        self.loop = asyncio.get_running_loop()
         await count_earlier_calls(self.world, self._domain, self._recorder)
         if not self.world.config.read_only:
             await self._erasure.resume()
         await self._runner.resume()
         await self._approvals.resume()
-        return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._runner.close()
+        await self._tasks.close()
         await self.world.close()
         self._values.close()
 
@@ -167,7 +206,7 @@ class Gate:
                 is not in the log.
         """
         call = self._made(new_key(key), (tool, arguments))
-        return (await self._runner.shielded(self._decide([call], agent, is_new=key is None)))[0]
+        return (await self._tasks.shielded(self._decide([call], agent, is_new=key is None)))[0]
 
     async def plan(
         self,
@@ -194,7 +233,7 @@ class Gate:
         if not calls:
             raise ValueError("a plan has one call or more, got none")
         made = self._plan(new_key(key), calls)
-        return await self._runner.shielded(self._decide(made, agent, is_new=key is None))
+        return await self._tasks.shielded(self._decide(made, agent, is_new=key is None))
 
     async def outcome(self, key: str) -> Outcome:
         """Return the outcome of a call by its key; wait for one that runs, not for a person.
@@ -278,7 +317,7 @@ class Gate:
         made = await self._values.seal(self._plan(new_key(None), calls), submission)
         request = approval if isinstance(approval, str) else approval.id
         digest = "" if isinstance(approval, str) else approval.digest
-        result = await self._runner.shielded(
+        result = await self._tasks.shielded(
             self._approvals.decide(
                 request, decision, by=by, role=role, reason=reason, digest=digest, calls=made
             )
@@ -306,7 +345,7 @@ class Gate:
         """
         made = self._plan(new_key(key), calls)
         decided = self._decide(made, agent, is_new=False, runs=False)
-        return any(one.status == "held" for one in await self._runner.shielded(decided))
+        return any(one.status == "held" for one in await self._tasks.shielded(decided))
 
     async def decision(self, approval: Approval | str) -> RequestDecision:
         """Wait until a request is decided or expired, and return the decision with its outcomes.

@@ -6,26 +6,22 @@ finished when the gate is opened again: the state has its calls.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 from uuid import uuid4
 
-from placet.actors.effects.executor import is_canceled
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
-from placet.schemas.errors import ClosedError
 from placet.schemas.verdict import Verdict
 from placet_tools.domain import RELEASE, UNDO, ToolsDomain, undo_key
+from placet_tools.frontend.background import BackgroundTasks
 from placet_tools.frontend.call_records import CallRecords
 from placet_tools.frontend.calls import NOT_ENDED, ToolCall, of_effect
 from placet_tools.frontend.recorder import PLAN_MIN, Recorder
 from placet_tools.outcome import Outcome
 
-_T = TypeVar("_T")
 
-
-class PlanRunner:
+class PlanRunner(BackgroundTasks):
     """Follows admitted plans to their end, also if their callers are canceled.
 
     Args:
@@ -44,12 +40,12 @@ class PlanRunner:
         records: CallRecords,
         wait_s: float,
     ) -> None:
+        super().__init__()
         self._world = world
         self._domain = domain
         self._recorder = recorder
         self._records = records
         self._wait_s = wait_s
-        self._tasks: set[asyncio.Task[object]] = set()
         self._followers: dict[str, asyncio.Task[None]] = {}  # at most one of each plan
         self._watcher: asyncio.Task[None] | None = None
 
@@ -63,7 +59,7 @@ class PlanRunner:
     def watch(self) -> None:
         """Follow the plans that are admitted from now on, whichever program submits them."""
         if self._watcher is None:
-            self._watcher = self._start(self._watch(self._world.records))
+            self._watcher = self.start(self._watch(self._world.records))
 
     async def _watch(self, position: int) -> None:
         plans = f"{self._domain.records.plans}/"
@@ -72,27 +68,6 @@ class PlanRunner:
                 for change in event.data["changes"] if event.type == "batch" else ():
                     if change["entity"].startswith(plans):
                         self._follow(change["entity"].removeprefix(plans))
-
-    async def close(self) -> None:
-        """Stop following; the world still has the plans."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def shielded(self, work: Coroutine[object, object, _T]) -> _T:
-        """Run work that continues if its caller is canceled.
-
-        Raises:
-            ClosedError: The gate was closed before the work had ended.
-        """
-        task = self._start(work)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if is_canceled() or not task.cancelled():
-                raise
-            message = "the gate was closed before the call had ended; ask again by its key"
-            raise ClosedError(message) from None
 
     async def run(self, calls: Sequence[ToolCall], verdict: Verdict, ahead: int) -> list[Outcome]:
         """Wait for the tools of an admitted batch; undo a plan of which a call failed.
@@ -129,7 +104,7 @@ class PlanRunner:
     def _follow(self, plan: str) -> "asyncio.Task[None]":
         """Return the task that finishes a plan; start it if there is none."""
         if plan not in self._followers:
-            self._followers[plan] = self._start(self._finish(plan))
+            self._followers[plan] = self.start(self._finish(plan))
             self._followers[plan].add_done_callback(lambda _: self._followers.pop(plan))
         return self._followers[plan]
 
@@ -179,15 +154,3 @@ class PlanRunner:
             return replace(outcome, status="undone", message="another call of its plan failed")
         message = "the plan is done in part: another call failed, and this one is not undone"
         return replace(outcome, message=message)
-
-    def _start(self, work: Coroutine[object, object, _T]) -> "asyncio.Task[_T]":
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
-        return task
-
-    def _forget(self, task: "asyncio.Task[object]") -> None:
-        """Forget a task that has ended; a caller that still waits receives its exception."""
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()
