@@ -19,6 +19,7 @@ from placet.kernel.ledger.stored_verdict import unpack
 from placet.kernel.log.explain_record import explain_batch, explain_other
 from placet.kernel.log.replay import MISFITS, Divergence
 from placet.kernel.log.verify import Maker, Verifier
+from placet.kernel.plugin.approved import key_of
 from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import remake
 from placet.schemas.batch import sequence_form
@@ -83,7 +84,8 @@ def explain(
     Args:
         log: The log; it is only read.
         agent_id: Agent of the request.
-        req_id: Id of the request.
+        req_id: Id of the request; or its part before the last slash, the key of a call that was
+            submitted with several ids (`placet.kernel.plugin.approved`).
         domains: The domains that decided the request. By default they are recreated from the log.
         validator: The effect validator, if the log was made with one.
         files: Snapshots to begin from; None are the snapshots of the log.
@@ -91,7 +93,9 @@ def explain(
     Raises:
         StoreError: The log cannot be read, or was compacted beyond the request.
     """
-    positions = _find_request(log, agent_id, req_id)
+    positions = _find_request(log, agent_id, req_id) or _find_request(
+        log, agent_id, req_id, is_key=True
+    )
     if not positions:
         return _unknown(log, agent_id, req_id)
     explained = _explain(_Replaying(log, domains, validator, files), positions[-1])
@@ -169,9 +173,14 @@ def _row_request(log: EventLog, request: _RequestRecord, agent_id: str) -> _Requ
     return request._replace(position=row)
 
 
-def _find_request(log: EventLog, agent_id: str, req_id: str) -> list[_RequestRecord]:
-    """Return every record of a batch that contains a request, oldest first. O(log)."""
-    agent, request = canonical(agent_id), canonical(req_id)
+def _find_request(
+    log: EventLog, agent_id: str, req_id: str, *, is_key: bool = False
+) -> list[_RequestRecord]:
+    """Return every record of a batch that contains a request, oldest first. O(log).
+
+    With `is_key`, the requests of a key: of which `req_id` is the part before the last slash.
+    """
+    agent, request = canonical(agent_id), req_id.encode() if is_key else canonical(req_id)
     form = sequence_form(agent_id)
     population = agent if form is None else canonical(form[0])
     positions = []
@@ -184,7 +193,8 @@ def _find_request(log: EventLog, agent_id: str, req_id: str) -> list[_RequestRec
                 positions += [
                     _RequestRecord(ordinal, record, position, place)
                     for position, intent in enumerate(intents_of(record))
-                    if (intent["agent_id"], intent["req_id"]) == (agent_id, req_id)
+                    if intent["agent_id"] == agent_id
+                    and (key_of(intent["req_id"]) if is_key else intent["req_id"]) == req_id
                 ]
             elif isinstance(record, Columns) and record.req_id == req_id:
                 row = row_of(record, agent_id)

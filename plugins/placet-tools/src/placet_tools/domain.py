@@ -114,7 +114,7 @@ class ToolsDomain(Domain):
             known = ", ".join(APPROVE_FROM)
             raise ToolError(f"approve_from must be one of {known}, got {approve_from!r}")
         self.name = name
-        self.tools = dict(tools)
+        self.tools = dict(sorted(tools.items()))  # as the settings in a log have them
         self._by_kind = {self.kind_of(tool): one for tool, one in self.tools.items()}
         self.records = Records.of(name)
         self.recorder = f"{name}.recorder"  # of this prefix, so no other domain initializes it

@@ -50,7 +50,7 @@ class Outcome:
     @property
     def for_model(self) -> Json:
         """The answer for a model: the output of a call that is done, or why it is not."""
-        if self.status == "done":
+        if self.status == "done" and (self.output is not None or not self.message):
             return self.output
         answer: dict[str, Json] = {"status": self.status, "message": self.message}
         if self.status == "amended":

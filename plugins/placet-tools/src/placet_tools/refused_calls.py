@@ -1,7 +1,7 @@
 """The kind `<name>.refuse_calls`: calls that the gate refused without a record of their batch.
 
 The kernel records a refusal that depends on the state. A call that does not fit its tool, that the
-agent may not make, or that is over its quota has no such record, and this one in its place.
+agent may not make, that is over its quota, or that a person has denied before has this record.
 """
 
 from typing import Annotated, Final

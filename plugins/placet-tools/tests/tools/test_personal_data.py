@@ -115,6 +115,7 @@ async def test_an_erased_value_is_gone_and_the_log_as_before(room, log):
         assert len(await gate.world.state("mail.erased")) == 1
         outcome = await gate.outcome("t1")
         assert (outcome.output, outcome.message) == (None, "its output is erased")
+        assert outcome.for_model == {"status": "done", "message": "its output is erased"}
         again = await gate.call("mail", key="t1", order="A7", to=BOB)
         assert again.codes == ("key_reused",)
         assert "erased" in again.message

@@ -1,9 +1,13 @@
 """Tools with declarations pinned in the log: a changed one is held until a call is approved."""
 
+from contextlib import closing
+
 import pytest
 from tests.tools.shop import QUIET
 
+from placet.history.verify_log import verify_log
 from placet.kernel import refuse
+from placet.stores.reading import log_to_read
 from placet_tools.frontend.gateway.pinned_gate import PinnedGate
 from placet_tools.pinned import PinnedTools
 
@@ -32,6 +36,16 @@ async def test_a_new_tool_is_pinned_and_stays_so(store):
     async with gate_of(store, send="Send.", mail="Mail.") as gate:
         assert await gate.pinned() == {"send": "Send.", "mail": "Mail."}
         assert [(await gate.call(name)).status for name in ("send", "mail")] == ["done", "done"]
+
+
+async def test_a_log_is_verified_for_any_order_of_its_tools(store):
+    definition = '{"description": "Send.", "inputSchema": {"type": "object"}}'
+    async with gate_of(store, send=definition, mail=definition) as gate:
+        await gate.call("send")
+    with closing(log_to_read(store)) as log:
+        verification = verify_log(log)
+    assert verification.unverified == ()
+    assert verification.batches > 1
 
 
 async def test_a_changed_tool_is_held_until_a_call_is_approved(store):

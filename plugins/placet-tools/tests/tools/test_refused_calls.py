@@ -1,12 +1,15 @@
 """Refusals by structure, permission and quota are in the log, as many as their quota permits."""
 
 import asyncio
+from contextlib import closing
 from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
 from tests.tools.shop import QUIET
 
+from placet.domains.approvals import Approvals
+from placet.history.explain import explain
 from placet.kernel import refuse
 from placet.stores.reading import log_to_read
 from placet_tools import Gate, Secret, Tools
@@ -76,6 +79,32 @@ async def test_a_refusal_by_a_rule_and_a_dry_run_are_not_recorded_twice():
         assert not await gate.request_approval([("order", {"item": 3})], agent="buyer", key="r")
         assert (await gate.call("order", item="chair")).status == "done"
         assert await recorded(gate) == []
+
+
+async def test_a_call_that_a_person_has_denied_before_is_recorded_with_the_code_of_its_answer():
+    async with Gate(desk(), approve_from="low", config=QUIET) as gate:
+        held = await gate.call("order", key="k1", item="chair")
+        await gate.decide(held.approval, "deny", by="ann")
+        again = await gate.call("order", key="k2", item="chair")
+        assert again.codes == ("approvals.plan_denied",)
+        (payload,) = await recorded(gate)
+        assert [list(one["codes"]) for one in payload["calls"]] == [["approvals.plan_denied"]]
+
+
+async def test_a_call_is_explained_by_its_key(tmp_path):
+    store = f"sqlite:///{tmp_path}/desk.db"
+    tools = desk()
+    async with Gate(tools, store=store, config=QUIET) as gate:
+        await gate.call("order", agent="buyer", key="k10", item="none")
+        await gate.call("order", agent="buyer", key="k1", item="chair")
+    domains = [tools.domain(), Approvals()]
+    with closing(log_to_read(store)) as log:
+        first, second = [explain(log, "buyer", key, domains) for key in ("k1", "k10")]
+        assert first.is_known
+        assert first.answer == "admitted"
+        assert second.answer == "refused"
+        assert not explain(log, "buyer", "k", domains).is_known
+        assert not explain(log, "seller", "k1", domains).is_known
 
 
 async def test_a_refusal_by_a_quota_is_recorded():

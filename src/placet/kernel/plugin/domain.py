@@ -330,7 +330,7 @@ class NewPopulation:
 
 @runtime_checkable
 class Domain(Protocol):
-    """The base class of a domain: kinds of intents, their rules, and visibility of the state.
+    """The base class of domains; a domain declares kinds of intents, and their rules.
 
     A subclass sets `name`, `version` and `kinds`; every other attribute and method has a default.
     The hooks (`on_...`) change the state at fixed moments. `sight`, or else `may_see` and

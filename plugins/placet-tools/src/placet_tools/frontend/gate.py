@@ -40,6 +40,7 @@ from placet_tools.frontend.policy_file import PolicySource, domain_of
 from placet_tools.frontend.recorder import Recorder
 from placet_tools.frontend.refusal_records import RefusalRecords
 from placet_tools.outcome import Outcome, RequestDecision
+from placet_tools.refused_calls import STAGES
 from placet_tools.tool import DeclaredTool
 from placet_tools.tools import Tools
 
@@ -494,10 +495,13 @@ class Gate:
             return known or refused(self._domain, calls, verdict, ahead)
         required = self._domain.prefixed(APPROVAL_REQUIRED)
         if all(code == required for code in verdict.codes):
-            return await self._approvals.hold(handle, calls, verdict)
-        outcomes = refused(self._domain, calls, verdict, ahead)
-        if runs:
-            await self._refusals.note(agent, calls, outcomes, verdict)
+            outcomes = await self._approvals.hold(handle, calls, verdict)
+            is_recorded = outcomes[0].status == "held"
+        else:
+            outcomes = refused(self._domain, calls, verdict, ahead)
+            is_recorded = not all(one.stage in STAGES for one in verdict.refusals)
+        if runs and not is_recorded:
+            await self._refusals.record(agent, calls, outcomes)
         return outcomes
 
 

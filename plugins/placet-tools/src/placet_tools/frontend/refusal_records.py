@@ -7,7 +7,6 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import RefusalCode
-from placet.schemas.verdict import Verdict
 from placet_tools.domain import ToolsDomain
 from placet_tools.frontend.calls import ToolCall
 from placet_tools.frontend.recorder import Recorder
@@ -17,7 +16,6 @@ from placet_tools.refused_calls import (
     CALLS_MAX,
     CODES_MAX,
     REFUSE,
-    STAGES,
     TEXT_CHARS_MAX,
     RefusedCall,
 )
@@ -39,16 +37,14 @@ class RefusalRecords:
         self._left_out = 0
         self._waiting = set[asyncio.Task[None]]()
 
-    async def note(
-        self, agent: str, calls: Sequence[ToolCall], outcomes: Sequence[Outcome], verdict: Verdict
+    async def record(
+        self, agent: str, calls: Sequence[ToolCall], outcomes: Sequence[Outcome]
     ) -> None:
-        """Record the calls of a refused batch, if the kernel has no record of it.
+        """Record the refused calls of a batch of which the kernel has no record.
 
         Raises:
             ClosedError, StoreError: The world is closed, or its store has failed.
         """
-        if not all(one.stage in STAGES for one in verdict.refusals):
-            return
         refused = [
             self._refused(call, outcome)
             for call, outcome in zip(calls, outcomes, strict=True)

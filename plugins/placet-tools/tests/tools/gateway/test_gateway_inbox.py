@@ -29,7 +29,7 @@ async def test_a_person_decides_a_held_call_from_a_terminal(folder):
         assert (listed["id"], listed["agent"]) == (said["approval"], "agent")
         assert 'mcp.work {"a":1}' in inbox(folder).out
         wrong = inbox(folder, said["approval"], "approve", "--role", "cook", "--by", "ann")
-        assert "needs the role 'operator'" in wrong.out
+        assert (wrong.code, "needs the role 'operator'" in wrong.out) == (1, True)
         assert not folder.ran()
         decided = inbox(folder, said["approval"], "approve", "--by", "ann")
         assert decided.out.split() == ["approved:", "done"]

@@ -209,7 +209,8 @@ def gateway_inbox(
         raise CommandError(str(error)) from error
     calls = ", ".join(one["status"] for one in answer["outcomes"])
     message = answer["message"] or answer["reason"]
-    return Output(answer, [": ".join(filter(None, (answer["state"], calls, message)))])
+    lines = [": ".join(filter(None, (answer["state"], calls, message)))]
+    return Output(answer, lines, not answer["codes"])
 
 
 def _lines_of(inbox: Mapping[str, Json]) -> list[str]:

@@ -10,13 +10,11 @@ import httpx
 from anyio import to_thread
 from msgspec.json import decode
 
-from placet.runtime.inbox import Decision
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.approval import Approval
 from placet.schemas.codec import ENCODE_ERRORS, Json, to_json
 from placet.schemas.effect import DoNotRetry, Effect, EffectKey
 from placet.schemas.errors import ClosedError, PlacetError, describe_error
-from placet_tools.domain import ROLE
 from placet_tools.frontend.background import BackgroundTasks
 from placet_tools.frontend.calls import NOT_ENDED, ToolCall
 from placet_tools.frontend.claims import GRACE_SECONDS, Ending
@@ -249,7 +247,7 @@ class RemoteGate(Gate):
         outcomes = [await self.outcome(one["key"]) for one in applied["calls"]]
         return RequestDecision(found["state"], found["by"], found["reason"], tuple(outcomes))
 
-    async def approvals(self) -> list[Approval]:
+    async def approvals(self) -> NoReturn:
         """Refuse: people decide at the server.
 
         Raises:
@@ -257,16 +255,7 @@ class RemoteGate(Gate):
         """
         self._refuse_here()
 
-    async def decide(
-        self,
-        approval: Approval | str,
-        decision: Decision,
-        *,
-        by: str,
-        role: str = ROLE,
-        reason: str = "",
-        calls: Sequence[tuple[str, Mapping[str, Json]]] = (),
-    ) -> RequestDecision:
+    async def decide(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401  # refused
         """Refuse: people decide at the server.
 
         Raises:
