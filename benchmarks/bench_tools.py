@@ -4,14 +4,16 @@
 
 One caller makes one call after another of a tool that does nothing. The contenders take turns: the
 function alone; one submitted intent without effects, the part of the runtime; gated calls of a tool
-that may be repeated and of one that runs at most once, in memory; the latter in SQLite; and the
-same function under CTRLRun with SQLite, if `ctrlrun` is installed. Figures are medians over the
-turns: microseconds of CPU time and of wall time a call, the ratio of CPU time to the submitted
+that may be repeated and of one that runs at most once, in memory; the latter in SQLite; the same
+function under CTRLRun with SQLite, if `ctrlrun` is installed; and under the `govern` of Microsoft's
+agent governance toolkit, if `agent-governance-toolkit-core` is installed. Figures are medians over
+the turns: microseconds of CPU time and of wall time a call, the ratio of CPU time to the submitted
 intent in the same turn, and commits a call.
 
 It does not show: calls that overlap and so share commits, tools that do anything, approvals, plans
-and policies. Wall time of SQLite is mostly that of the disk. CTRLRun is synchronous, and records
-other facts.
+and policies. Wall time of SQLite is mostly that of the disk. CTRLRun and the toolkit are
+synchronous, and record other facts; `govern` writes nothing to a disk and keeps no call from
+running twice, so compare it with the gated calls of repeatable tools in memory.
 """
 
 import argparse
@@ -44,6 +46,15 @@ actions:
   refund:
     effect: "refund:{order}"
     rules: [{decision: allow}]
+"""
+
+TOOLKIT_POLICY: Final = """
+name: shop
+version: "1.0"
+agents: ["*"]
+default_action: deny
+rules:
+  - {name: small, condition: "euro.value <= 500", action: allow}
 """
 
 _NUMBERS: Final = count()
@@ -146,6 +157,25 @@ def ctrlrun_turn(folder: str) -> Turn | None:
     return turn
 
 
+def toolkit_turn() -> Turn | None:
+    """Return a turn of calls under the agent governance toolkit; None if it is not installed."""
+    try:
+        from agentmesh import governance  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415  # optional
+    except ImportError:
+        return None
+
+    def pay(order: str, euro: int) -> dict[str, str]:
+        return {"paid": order, "euro": str(euro)}
+
+    governed = governance.govern(pay, policy=TOOLKIT_POLICY, agent_id="agent")
+
+    async def turn(calls: int) -> None:
+        for order in orders(calls):
+            governed(order=order, euro=42)
+
+    return turn
+
+
 async def timed(turn: Turn, calls: int) -> tuple[float, float]:
     """Return microseconds of CPU time and of wall time a call."""
     cpu, wall = time.process_time(), time.perf_counter()
@@ -166,9 +196,8 @@ async def measure(calls: int, turns: int) -> dict[str, dict[str, float]]:
                 "gated, once": (await gated(stack, "memory://", is_once=True))[0],
                 "gated, once, SQLite": once,
             }
-            other = ctrlrun_turn(folder)
-            if other is not None:
-                contenders["CTRLRun, SQLite"] = other
+            others = {"CTRLRun, SQLite": ctrlrun_turn(folder), "govern, memory": toolkit_turn()}
+            contenders |= {name: turn for name, turn in others.items() if turn is not None}
             for turn in contenders.values():
                 await turn(100)
             before = commits_of(gate)

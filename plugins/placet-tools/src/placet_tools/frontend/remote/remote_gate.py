@@ -89,7 +89,7 @@ class RemoteGate(Gate):
 
     @property
     def world(self) -> Orchestrator:  # type: ignore[override]  # there is none here
-        """None here.
+        """The world of this gate is on the server, so there is none to return.
 
         Raises:
             AttributeError: Always.
