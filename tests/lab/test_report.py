@@ -192,6 +192,24 @@ def test_collected_rows_beside_the_log_are_drawn(coin, tmp_path):
     assert "The run collected no rows" in parsed(report(coin, tmp_path / "bare.html")).text
 
 
+def test_a_mapping_is_a_series_for_each_key_and_a_text_field_is_counted_by_value(coin, tmp_path):
+    folder = tmp_path / "rows"
+    world = {"sides": lambda state: {"up": tossed(state), "down": 1 - tossed(state)}}
+    with Collector(world=world, to=folder) as collector:
+        collector.collect(log_of(coin))
+    figure = parsed(report(coin, tmp_path / "page.html", collected=folder)).figures
+    (sides,) = [one for title, one in figure.items() if title == "sides"]
+    assert sides["columns"][1:] == [[1, 1, 1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1]]
+    rows = [
+        {"tick": tick, "sim_time_ns": tick * 10**9, "agent": agent, "health": health}
+        for tick, healths in enumerate((("S", "I"), ("I", "I"), (None, "R")))
+        for agent, health in zip("ab", healths, strict=True)
+    ]
+    (health,) = collected._agent_figures(ArrowTable("agents", pa.Table.from_pylist(rows)))
+    assert list(health.data.values())[1:] == [[1, 2, 0], [0, 0, 1], [1, 0, 0]]
+    assert list(health.data)[1:] == ["I", "R", "S"]
+
+
 def tossed(state):
     """Return the number of coins that were tossed."""
     return sum(coin.get("side") in {"heads", "tails"} for coin in state["coin.coins"].values())

@@ -57,7 +57,7 @@ class ArrowTable:
 
     def digest(self) -> str:
         """Return a hash of the rows' values, equal on every machine and in every format."""
-        names = [field.name for field in self.arrow.schema if _is_json(field.type)]
+        names = [field.name for field in self.arrow.schema if is_json(field.type)]
         return canonical_rows(self.rows(), frozenset(names)).hex()
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -200,7 +200,8 @@ def _shown(value: Json) -> str:
     return value if isinstance(value, str) else "" if value is None else to_json(value).decode()
 
 
-def _is_json(type_: "pa.DataType") -> bool:
+def is_json(type_: "pa.DataType") -> bool:
+    """Return whether the cells of a type of Arrow are JSON text."""
     return str(type_) == f"extension<arrow.{JSON}>"
 
 
@@ -208,7 +209,7 @@ def _with_plain_text(table: "pa.Table") -> "pa.Table":
     """Return a table whose JSON columns are plain strings, which every library can compute with."""
     pa = pyarrow()
     for place, field in enumerate(table.schema):
-        if _is_json(field.type):
+        if is_json(field.type):
             plain = pa.field(field.name, pa.string(), metadata=field.metadata)
             table = table.set_column(place, plain, table.column(place).cast(pa.string()))
     return table

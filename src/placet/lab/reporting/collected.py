@@ -9,17 +9,20 @@ from placet.lab.intervals import is_finite, left_out_note, not_finite
 from placet.lab.reporting.bins import BINS_MAX
 from placet.lab.reporting.figures import Figure, ReportSection, text_of
 from placet.schemas.codec import Json
+from placet.schemas.documents import DocumentError, parse_json
 from placet.schemas.errors import MissingExtraError
 from placet.schemas.limits import SECOND_NS
 from placet.sweeps.errors import LabError
 from placet.sweeps.results import Results
 from placet.tables.parts import CollectError, read_collected
-from placet.tables.table import ArrowTable
+from placet.tables.table import ArrowTable, is_json
 
 _PLACE: Final = frozenset({"tick", "seq", "sim_time_ns", "agent"})
 _TIME: Final = "simulated time, s"
 _MULTIPLES_MAX: Final = 24
 """Largest number of scenarios in small multiples."""
+_SERIES_MAX: Final = 12
+"""Largest number of series of a mapping, or values of a text field, in one figure."""
 
 _Row = TypeVar("_Row")
 
@@ -38,13 +41,17 @@ def collected_section(folder: Path | None) -> ReportSection:
         )
     try:
         tables = read_collected(folder)
-    except (CollectError, MissingExtraError) as error:
+        figures = [
+            *(_world_figures(tables["world"]) if "world" in tables else ()),
+            *(_agent_figures(tables["agents"]) if "agents" in tables else ()),
+        ]
+    except (CollectError, MissingExtraError, DocumentError) as error:
         return ReportSection(title=title, figures=[], empty=str(error))
-    figures = [
-        *(_world_figures(tables["world"]) if "world" in tables else ()),
-        *(_agent_figures(tables["agents"]) if "agents" in tables else ()),
-    ]
-    return ReportSection(title=title, figures=figures, empty="No collected column is a number.")
+    return ReportSection(
+        title=title,
+        figures=figures,
+        empty="No collected column has numbers, mappings of numbers or few texts.",
+    )
 
 
 def multiples_section(results: Results) -> ReportSection:
@@ -91,7 +98,7 @@ def _multiples(
 
 
 def _world_figures(table: ArrowTable) -> Iterator[Figure]:
-    rows = _thinned(list(table.rows()))
+    rows = _thinned(_rows(table))
     for name in _numbers(rows):
         times = [_seconds(row) for row in rows]
         yield Figure(
@@ -100,13 +107,61 @@ def _world_figures(table: ArrowTable) -> Iterator[Figure]:
             data={_TIME: times, name: [v if is_finite(v := row[name]) else None for row in rows]},
             lines=True,
         )
+    for name in _names(rows, dict):
+        yield _figure_of_keys(name, "of the world, a series for each key", rows, name)
+
+
+def _rows(table: ArrowTable) -> list[dict[str, Json]]:
+    """Return the rows of a table, with JSON text as its values."""
+    parsed = [field.name for field in table.arrow.schema if is_json(field.type)]
+    rows = list(table.rows())
+    for row in rows:
+        for name in parsed:
+            if row[name] is not None:
+                row[name] = parse_json(row[name])
+    return rows
 
 
 def _agent_figures(table: ArrowTable) -> Iterator[Figure]:
-    rows = list(table.rows())
+    rows = _rows(table)
     for name in _numbers(rows):
         note = f"of the agents{_left_out(rows, name)}"
         yield Figure(title=name, note=note, data=_spread(rows, name), lines=True)
+    for name in _names(rows, str):
+        if len({row[name] for row in rows}) <= _SERIES_MAX:
+            note = "agents of each value"
+            yield _figure_of_keys(name, note, _thinned(_counts(rows, name)), name)
+
+
+def _figure_of_keys(title: str, note: str, rows: Sequence[Mapping[str, Json]], name: str) -> Figure:
+    """Return a figure of a column of mappings: a series for each key that has numbers."""
+    cells = [cell if isinstance(cell := row[name], dict) else {} for row in rows]
+    known = dict.fromkeys(key for cell in cells for key in cell)
+    keys = [key for key in known if any(is_finite(cell.get(key)) for cell in cells)]
+    data: dict[str, list[Json]] = {_TIME: [_seconds(row) for row in rows]}
+    for key in keys[:_SERIES_MAX]:
+        data[key] = [v if is_finite(v := cell.get(key)) else None for cell in cells]
+    if len(keys) > _SERIES_MAX:
+        note += f"; the first {_SERIES_MAX} of {len(keys)} keys"
+    return Figure(title=title, note=note, data=data, lines=True)
+
+
+def _counts(rows: Sequence[Mapping[str, Json]], name: str) -> list[Mapping[str, Json]]:
+    """Return a row for each tick, whose column has the number of agents of each text."""
+    values = sorted({row[name] for row in rows if isinstance(row[name], str)})
+    by_tick: dict[int, dict[str, Json]] = {}
+    for row in rows:
+        none: dict[str, Json] = {**row, name: dict.fromkeys(values, 0)}
+        at_tick = by_tick.setdefault(row["tick"], none)
+        if isinstance(row[name], str):
+            at_tick[name][row[name]] += 1
+    return [by_tick[tick] for tick in sorted(by_tick)]
+
+
+def _names(rows: Sequence[Mapping[str, Json]], kind: type) -> list[str]:
+    """Return the collected columns that have a value of a type."""
+    names = dict.fromkeys(name for row in rows for name in row if name not in _PLACE)
+    return [name for name in names if any(isinstance(row.get(name), kind) for row in rows)]
 
 
 def _spread(rows: Sequence[Mapping[str, Json]], name: str) -> dict[str, list[Json]]:
