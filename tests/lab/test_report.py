@@ -19,7 +19,7 @@ from placet.lab.log import Log
 from placet.lab.reporting import collected, study_report
 from placet.lab.reporting.bins import BINS_MAX, Bins
 from placet.lab.reporting.drawings import Estimate, estimates, lorenz, number_text, round_values
-from placet.lab.reporting.figures import Figure, Page, ReportSection
+from placet.lab.reporting.figures import Figure, Page, ReportSection, y_range_of
 from placet.lab.reporting.page import render
 from placet.schemas.errors import StoreError
 from placet.schemas.printable import unseen_characters
@@ -166,7 +166,7 @@ def test_the_figures_of_a_run_are_those_of_its_log(coin, page):
     assert rates["admitted"] == [admitted[tick] for tick in range(len(rates["admitted"]))]
     assert rates["refused"] == [refused[tick] for tick in range(len(rates["refused"]))]
     kinds = figures["Admitted per tick, by kind"]
-    assert kinds["names"] == ["simulated time, s", "Put"]
+    assert kinds["names"] == ["tick", "Put"]
     codes = figures["Refusals by code"]["columns"]
     assert codes == [["domain/coin.refused"], [6], ["this side is refused"]]
     agents = figures["Admitted intents over the agents"]["columns"]
@@ -281,15 +281,15 @@ def test_collected_series_of_a_study_are_small_multiples_of_one_scale(tmp_path):
     multiples = [f for f in json.loads(content.scripts[0]) if "median" in f["names"]]
     assert len(multiples) == 2
     assert [figure["columns"][2] for figure in multiples] == [[0, 0, 0, 0, 1, 1, 1, 1]] * 2
-    assert {tuple(figure["range"]) for figure in multiples} == {(-0.05, 1.05)}
+    assert {tuple(figure["range"]) for figure in multiples} == {(0, 1.06)}
+    assert all(figure["band"] for figure in multiples)
     assert "settings.refused = walk 2: spread over the seeds" in content.text
 
 
 def test_values_that_are_not_finite_are_counted_and_left_out(tmp_path):
     values = {1: [1.0, 3.0, nan], 2: [inf, 5.0, -inf]}
     rows = [{"o": option, "x": x} for option, column in values.items() for x in column]
-    figure = study_report._multiple(rows, "x", "o")
-    assert figure is not None
+    (figure,) = study_report.facets(rows, "x", "o", ["o"])
     assert figure.note.endswith("interval (of Student); 3 not finite, left out")
     assert figure.data["mean"] == [2, 5]
     assert figure.data["runs"] == [2, 1]
@@ -306,6 +306,65 @@ def test_values_that_are_not_finite_are_counted_and_left_out(tmp_path):
     section = ReportSection(title="s", figures=[data])
     page = render(Page(title="p", subtitle="", facts=[], sections=[section]))
     assert json.loads(Parsed(page).scripts[0])[0]["columns"] == [["nan", "inf", "-inf", 1.5]]
+
+
+def two_options(values):
+    """Return three runs of each of two betas for each of some gammas, which decide the outcome."""
+    return [
+        {"beta": beta, "gamma": gamma, "x": 10.0 * gamma + run}
+        for gamma in range(values)
+        for beta in (1, 2)
+        for run in range(3)
+    ]
+
+
+def test_an_outcome_over_one_option_has_a_figure_for_each_value_of_the_others():
+    figures = list(study_report.facets(two_options(3), "x", "beta", ["beta", "gamma"]))
+    assert [figure.data["mean"] for figure in figures] == [[1, 1], [11, 11], [21, 21]]
+    assert [figure.note.split(":")[0] for figure in figures] == [
+        f"by beta, at gamma = {gamma}" for gamma in range(3)
+    ]
+    assert len({figure.y_range for figure in figures}) == 1
+    assert all("95 % interval" in figure.note for figure in figures)
+
+
+def test_many_combinations_share_a_figure_without_intervals():
+    (figure,) = study_report.facets(two_options(13), "x", "beta", ["beta", "gamma"])
+    assert figure.data["runs"] == [39, 39]
+    assert "low" not in figure.data
+    assert figure.note == "by beta: each run; those of all values of gamma together"
+    assert 'class="dot"' in figure.drawing
+    assert 'class="mean"' not in figure.drawing
+
+
+@pytest.mark.parametrize(
+    ("values", "y_range"),
+    [
+        ([2, 10], (0, 10.6)),
+        ([7], (0, 7.42)),
+        ([0, 0], (0, 1)),
+        ([-5, 5], (-5.6, 5.6)),
+        ([90, 100], (89.4, 100.6)),
+        ([None, nan, "a"], None),
+        ([-1.7e308, 1.7e308], None),
+        ([0, 1.7e308], None),
+    ],
+)
+def test_an_axis_begins_at_zero_where_the_differences_stay_readable(values, y_range):
+    assert y_range_of(values) == (y_range if y_range is None else pytest.approx(y_range))
+
+
+def test_an_axis_that_does_not_begin_at_zero_says_so():
+    figures = [
+        Figure(title="t", note=note, data={"tick": [0, 1], "y": y}, lines=True)
+        for note, y in (("of the world", [90, 100]), ("", [90, 100]), ("", [0, 100]))
+    ]
+    section = ReportSection(title="s", figures=figures)
+    page = render(Page(title="p", subtitle="", facts=[], sections=[section]))
+    assert re.findall(r'class="note">(.*?)<', page) == [
+        "of the world. The y axis begins at 89.4.",
+        "The y axis begins at 89.4.",
+    ]
 
 
 def test_texts_of_the_data_stand_in_the_page_as_they_are(tmp_path):
@@ -351,13 +410,13 @@ def test_bins_that_double_keep_the_total_and_the_order(positions):
     assert sum(bins.sums("a")) == sum(range(positions))
     assert values[-1] == pytest.approx(positions - 1, abs=bins.width)
     assert values == sorted(values)
-    assert bins.times()[0] == 0
-    assert bins.times() == sorted(set(bins.times()))
+    assert bins.starts()[0] == 0
+    assert bins.starts() == sorted(set(bins.starts()))
 
 
 def test_drawings_escape_their_labels_and_handle_equal_values():
     row = Estimate(EVIL, 1.0, Interval(1.0, 1.0), [1.0, 1.0])
-    drawing = estimates([row, row], EVIL, EVIL)
+    drawing = estimates([row, row._replace(interval=None)], EVIL, EVIL, (0.0, 2.0))
     assert "<img" not in drawing
     assert "NaN" not in drawing
     assert "<polyline" in lorenz([0.0, 0.0], "intents")

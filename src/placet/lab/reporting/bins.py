@@ -1,4 +1,4 @@
-"""Count over simulated time in bounded memory: bins double their width when there are many."""
+"""Count over ticks or time in bounded memory: bins double their width when there are many."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ class Bins:
         self._starts: dict[int, float] = {}
         self._last = -1
 
-    def reach(self, position: int, sim_time: float) -> None:
-        """Note that a position was reached, at a simulated time in seconds."""
+    def reach(self, position: int, x: float) -> None:
+        """Note that a position was reached, which the x axis calls `x`."""
         while position // self.width >= BINS_MAX:
             self._double()
         place = position // self.width
         self._last = max(self._last, position)
-        self._starts.setdefault(place, sim_time)
+        self._starts.setdefault(place, x)
 
     def add(self, position: int, name: str, count: float = 1) -> None:
         """Add to the count of a name at a position that was reached."""
@@ -45,12 +45,12 @@ class Bins:
             total.update(counts)
         return [name for name, _ in total.most_common()]
 
-    def times(self) -> list[float]:
-        """Return the simulated time at which each bin begins, seconds."""
-        times: list[float] = []
+    def starts(self) -> list[float]:
+        """Return the `x` at which each bin begins."""
+        starts: list[float] = []
         for place in range(self._count):
-            times.append(self._starts.get(place, times[-1] if times else 0.0))
-        return times
+            starts.append(self._starts.get(place, starts[-1] if starts else 0.0))
+        return starts
 
     def per_position(self, names: Iterable[str]) -> dict[str, list[float]]:
         """Return the mean count at a position, bin by bin, for each name."""

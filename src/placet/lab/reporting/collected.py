@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from placet.lab.intervals import is_finite, left_out_note, not_finite
 from placet.lab.reporting.bins import BINS_MAX
-from placet.lab.reporting.figures import Figure, ReportSection, text_of
+from placet.lab.reporting.figures import Figure, ReportSection, text_of, y_range_of
 from placet.schemas.codec import Json
 from placet.schemas.documents import DocumentError, parse_json
 from placet.schemas.errors import MissingExtraError
@@ -17,8 +17,11 @@ from placet.sweeps.results import Results
 from placet.tables.parts import CollectError, read_collected
 from placet.tables.table import ArrowTable, is_json
 
+TICK: Final = "tick"
+TIME: Final = "simulated time, s"
+"""Names of the x axis of a run with ticks, and of one without."""
+
 _PLACE: Final = frozenset({"tick", "seq", "sim_time_ns", "agent"})
-_TIME: Final = "simulated time, s"
 _MULTIPLES_MAX: Final = 24
 """Largest number of scenarios in small multiples."""
 _SERIES_MAX: Final = 12
@@ -84,27 +87,26 @@ def multiples_section(results: Results) -> ReportSection:
 def _multiples(
     name: str, scenarios: Mapping[str, Sequence[Mapping[str, Json]]]
 ) -> Iterator[Figure]:
-    values = [row[name] for rows in scenarios.values() for row in rows if is_finite(row[name])]
-    low, high = float(min(values)), float(max(values))
-    pad = (high - low) * 0.05 or 1.0
+    y_range = y_range_of([row[name] for rows in scenarios.values() for row in rows])
     for scenario, rows in scenarios.items():
         yield Figure(
             title=name,
             note=f"{scenario or 'all runs'}: spread over the seeds{_left_out(rows, name)}",
             data=_spread(rows, name),
             lines=True,
-            y_range=(low - pad, high + pad),
+            band=True,
+            y_range=y_range,
         )
 
 
 def _world_figures(table: ArrowTable) -> Iterator[Figure]:
     rows = _thinned(_rows(table))
     for name in _numbers(rows):
-        times = [_seconds(row) for row in rows]
+        values = [value if is_finite(value := row[name]) else None for row in rows]
         yield Figure(
             title=name,
             note=f"of the world{_left_out(rows, name)}",
-            data={_TIME: times, name: [v if is_finite(v := row[name]) else None for row in rows]},
+            data={**_x_axis(rows), name: values},
             lines=True,
         )
     for name in _names(rows, dict):
@@ -126,7 +128,7 @@ def _agent_figures(table: ArrowTable) -> Iterator[Figure]:
     rows = _rows(table)
     for name in _numbers(rows):
         note = f"of the agents{_left_out(rows, name)}"
-        yield Figure(title=name, note=note, data=_spread(rows, name), lines=True)
+        yield Figure(title=name, note=note, data=_spread(rows, name), lines=True, band=True)
     for name in _names(rows, str):
         if len({row[name] for row in rows}) <= _SERIES_MAX:
             note = "agents of each value"
@@ -138,7 +140,7 @@ def _figure_of_keys(title: str, note: str, rows: Sequence[Mapping[str, Json]], n
     cells = [cell if isinstance(cell := row[name], dict) else {} for row in rows]
     known = dict.fromkeys(key for cell in cells for key in cell)
     keys = [key for key in known if any(is_finite(cell.get(key)) for cell in cells)]
-    data: dict[str, list[Json]] = {_TIME: [_seconds(row) for row in rows]}
+    data = _x_axis(rows)
     for key in keys[:_SERIES_MAX]:
         data[key] = [v if is_finite(v := cell.get(key)) else None for cell in cells]
     if len(keys) > _SERIES_MAX:
@@ -169,11 +171,12 @@ def _spread(rows: Sequence[Mapping[str, Json]], name: str) -> dict[str, list[Jso
     by_tick: dict[int, list[Mapping[str, Json]]] = {}
     for row in rows:
         by_tick.setdefault(row["tick"], []).append(row)
-    spread: dict[str, list[Json]] = {_TIME: [], "10 %": [], "median": [], "90 %": []}
-    for at_tick in _thinned([by_tick[tick] for tick in sorted(by_tick)]):
+    shown = _thinned([by_tick[tick] for tick in sorted(by_tick)])
+    spread = _x_axis([at_tick[0] for at_tick in shown])
+    spread |= {label: [] for label in ("10 %", "median", "90 %")}
+    for at_tick in shown:
         values = [row[name] for row in at_tick if is_finite(row[name])]
         deciles = quantiles(values, n=10) if len(values) > 1 else values * 9
-        spread[_TIME].append(_seconds(at_tick[0]))
         for label, place in (("10 %", 0), ("median", 4), ("90 %", 8)):
             spread[label].append(deciles[place] if values else None)
     return spread
@@ -188,8 +191,11 @@ def _left_out(rows: Sequence[Mapping[str, Json]], name: str) -> str:
     return left_out_note(not_finite(row[name] for row in rows))
 
 
-def _seconds(row: Mapping[str, Json]) -> float:
-    return float(row["sim_time_ns"]) / SECOND_NS
+def _x_axis(rows: Sequence[Mapping[str, Json]]) -> dict[str, list[Json]]:
+    """Return the column of the x axis: the ticks of a run that has them, or its time."""
+    if len({row["tick"] for row in rows}) > 1:
+        return {TICK: [row["tick"] for row in rows]}
+    return {TIME: [row["sim_time_ns"] / SECOND_NS for row in rows]}
 
 
 def _thinned(rows: Sequence[_Row]) -> Sequence[_Row]:

@@ -1,7 +1,7 @@
 """Small SVG drawings. Colors are variables of the page, so that they follow light and dark."""
 
 from collections.abc import Sequence
-from math import floor, isfinite, log10
+from math import floor, log10
 from typing import Final, NamedTuple
 
 from placet.lab.intervals import Interval
@@ -18,13 +18,13 @@ class Estimate(NamedTuple):
     Attributes:
         label: Label on the x axis.
         mean: The mean.
-        interval: Its interval; of no length if there is one value.
+        interval: Its interval; of no length if there is one value, None if none is drawn.
         values: The single values.
     """
 
     label: str
     mean: float
-    interval: Interval
+    interval: Interval | None
     values: Sequence[float]
 
 
@@ -53,17 +53,18 @@ def lorenz(shares: Sequence[float], of: str) -> str:
     return _svg(body, f"Lorenz curve of {of} over {len(ordered)} agents")
 
 
-def estimates(rows: Sequence[Estimate], name: str, x_label: str) -> str:
-    """Return dots of single values, with the mean and its interval, for each label.
+def estimates(
+    rows: Sequence[Estimate], name: str, x_label: str, y_range: tuple[float, float]
+) -> str:
+    """Return the dots of all values for each label, and the mean with its interval, if given.
 
-    Empty where the values are farther apart than the largest double.
+    Args:
+        rows: The estimates, in their order on the x axis.
+        name: Name of what was measured.
+        x_label: Name of the x axis.
+        y_range: Range of the y axis, which has all values.
     """
-    values = [v for row in rows for v in (*row.values, *row.interval)]
-    low, high = min(values), max(values)
-    pad = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
-    if not isfinite(high - low + 2 * pad):
-        return ""
-    frame = _Frame((0.0, float(len(rows))), (low - pad, high + pad))
+    frame = _Frame((0.0, float(len(rows))), y_range)
     ticks = [(place + 0.5, row.label) for place, row in enumerate(rows)]
     body = frame.axes(ticks, x_label)
     for place, row in enumerate(rows):
@@ -74,6 +75,8 @@ def estimates(rows: Sequence[Estimate], name: str, x_label: str) -> str:
             body.append(
                 f'<circle class="dot" cx="{center + shift:.1f}" cy="{frame.y(value):.1f}" r="2.4"/>'
             )
+        if row.interval is None:
+            continue
         body.append(
             f'<line class="bar" x1="{center:.1f}" y1="{frame.y(row.interval.low):.1f}" '
             f'x2="{center:.1f}" y2="{frame.y(row.interval.high):.1f}"/>'

@@ -2,12 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from math import isfinite
+from typing import Final, TypeAlias
 
+from placet.lab.intervals import is_finite
 from placet.schemas.codec import Json, to_json
 
 Columns: TypeAlias = Mapping[str, Sequence[Json]]
 """A table by column: all columns have the same length."""
+
+_FROM_ZERO: Final = 0.8
+"""Largest share of the lowest to the highest value with which an axis begins at 0."""
+
+_PAD: Final = 0.06
+"""Room beyond the values, as a share of their range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +30,7 @@ class Figure:
         drawing: An SVG document that shows the data; empty if there is none.
         unit: Unit of the y axis; may be empty.
         steps: Draw lines as steps, for counts.
+        band: Shade the area between the first and the last of three lines.
         y_range: Range of the y axis, shared by small multiples; None fits the lines.
     """
 
@@ -32,6 +41,7 @@ class Figure:
     drawing: str = ""
     unit: str = ""
     steps: bool = False
+    band: bool = False
     y_range: tuple[float, float] | None = None
 
 
@@ -59,6 +69,23 @@ class Page:
     subtitle: str
     facts: Sequence[tuple[str, str]]
     sections: Sequence[ReportSection]
+
+
+def y_range_of(values: Sequence[Json]) -> tuple[float, float] | None:
+    """Return the range of an axis, from 0 where that keeps the differences readable.
+
+    None if no value is a finite number, or they are farther apart than the largest double.
+    """
+    found = [float(value) for value in values if is_finite(value)]
+    if not found:
+        return None
+    low, high = min(found), max(found)
+    if low >= 0 and (low == high or low <= high * _FROM_ZERO):
+        y_range = 0.0, high * (1 + _PAD) or 1.0
+    else:
+        pad = (high - low) * _PAD or abs(high) * _PAD
+        y_range = low - pad, high + pad
+    return y_range if isfinite(y_range[1] - y_range[0]) else None
 
 
 def table_of(rows: Sequence[Mapping[str, Json]]) -> dict[str, list[Json]]:

@@ -12,7 +12,8 @@ from math import isfinite
 from re import sub
 from typing import Final
 
-from placet.lab.reporting.figures import Figure, Page, ReportSection
+from placet.lab.reporting.drawings import number_text
+from placet.lab.reporting.figures import Figure, Page, ReportSection, y_range_of
 from placet.schemas.codec import Json
 from placet.schemas.printable import printable_html, printable_json
 
@@ -30,18 +31,19 @@ _DIGITS: Final = 7
 
 
 def render(page: Page) -> str:
-    """Return a report as an HTML document."""
+    """Return a report as an HTML document; sections without figures come last."""
     scripts = [_asset("uPlot.iife.min.js"), _asset("report.js")]
     hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; img-src data:"
-    figures = [figure for section in page.sections for figure in section.figures]
+    sections = sorted(page.sections, key=lambda section: not section.figures)
+    figures = [figure for section in sections for figure in section.figures]
     body = [
         f"<header><h1>{printable_html(page.title)}</h1>",
         f'<p class="quiet">{printable_html(page.subtitle)}</p>' if page.subtitle else "",
         '<dl class="facts">',
         *(_fact(label, value) for label, value in page.facts),
         "</dl></header><main>",
-        *_sections(page.sections),
+        *_sections(sections),
         "</main>",
         f"<footer>{_FOOTER}</footer>",
         "<noscript><p>Without scripts the charts and their data are not shown.</p></noscript>",
@@ -96,7 +98,7 @@ def _figure(figure: Figure, number: int) -> str:
     wide = ' class="wide"' if is_wide else ""
     unit = f' <span class="note">{printable_html(figure.unit)}</span>' if figure.unit else ""
     title = printable_html(figure.title)
-    note = f'<p class="note">{printable_html(figure.note)}</p>' if figure.note else ""
+    note = f'<p class="note">{printable_html(text)}</p>' if (text := _note(figure)) else ""
     count = "1 row" if rows == 1 else f"{rows} rows"
     return (
         f'<figure{wide} data-figure="{number}" data-name="{name}">'
@@ -116,11 +118,27 @@ def _data(figures: list[Figure]) -> str:
             "names": [_writable(name) for name in figure.data],
             "columns": [[_shown(value) for value in column] for column in figure.data.values()],
             "steps": figure.steps,
-            "range": None if figure.y_range is None else list(figure.y_range),
+            "band": figure.band,
+            "range": None if (y_range := _y_range(figure)) is None else list(y_range),
         }
         for figure in figures
     ]
     return printable_json(plain).replace("<", "\\u003c")
+
+
+def _y_range(figure: Figure) -> tuple[float, float] | None:
+    if figure.y_range is not None or not figure.lines:
+        return figure.y_range
+    return y_range_of([value for column in list(figure.data.values())[1:] for value in column])
+
+
+def _note(figure: Figure) -> str:
+    """Return the note of a figure, which says where its y axis does not begin at 0."""
+    y_range = _y_range(figure)
+    if y_range is None or y_range[0] <= 0:
+        return figure.note
+    mark = f"The y axis begins at {number_text(y_range[0])}."
+    return f"{figure.note.removesuffix('.')}. {mark}" if figure.note else mark
 
 
 def _writable(text: str) -> str:

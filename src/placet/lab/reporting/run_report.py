@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from placet.actors.ports import EventLog
 from placet.lab.reporting.bins import Bins
-from placet.lab.reporting.collected import collected_beside, collected_section
+from placet.lab.reporting.collected import TICK, TIME, collected_beside, collected_section
 from placet.lab.reporting.drawings import lorenz, number_text
 from placet.lab.reporting.figures import Figure, Page, ReportSection, listed, table_of
 from placet.scenarios.fairness import jain
@@ -115,14 +115,20 @@ class RunCounts:
                 places[agent_id] = (total + place / (len(self._group) - 1), count + 1)
         self._group = []
 
+    @property
+    def x_name(self) -> str:
+        """Name of the x axis."""
+        return TICK if self.has_ticks else TIME
+
     def _position(self, record: Record) -> int:
         sim_time = record.now_ns / SECOND_NS
         position = self.ticks if self.has_ticks else int(sim_time)
+        x = position if self.has_ticks else sim_time
         for bins in (
             *(self.intents, self.kinds, self.codes, self.entities, self.effects),
             *(self.log_bytes, self.changes),
         ):
-            bins.reach(position, sim_time)
+            bins.reach(position, x)
         return position
 
     def _read_part(self, record: Record, position: int) -> None:
@@ -246,27 +252,28 @@ def run_page(log: EventLog, collected: Path | None = None) -> Page:
         facts.append(("compacted", f"the records before seq {start.seq} are gone"))
     per = "tick" if has_ticks else "second"
     path = file_of(log)
+    sections = [
+        collected_section(collected or (path and collected_beside(path))),
+        _state(counts, per),
+        _rates(counts, per),
+        _refusals(counts, per),
+        _effects(counts, per),
+        _fairness(counts, len(past.ledger.agents)),
+        _cost(log, counts, per),
+    ]
     return Page(
         title=past.header.world,
         subtitle="" if run is None else run.scenario.title,
         facts=facts,
-        sections=[
-            _rates(counts, per),
-            collected_section(collected or (path and collected_beside(path))),
-            _refusals(counts, per),
-            _fairness(counts, len(past.ledger.agents)),
-            _state(counts, per),
-            _effects(counts, per),
-            _cost(log, counts, per),
-        ],
+        sections=sections,
     )
 
 
 def _rates(counts: RunCounts, per: str) -> ReportSection:
     note = "Refusals by load and quota leave no record."
     figures = [
-        *_lines(counts.intents, f"Intents per {per}", note),
-        *_lines(counts.kinds, f"Admitted per {per}, by kind"),
+        *_lines(counts.intents, counts.x_name, f"Intents per {per}", note),
+        *_lines(counts.kinds, counts.x_name, f"Admitted per {per}, by kind"),
     ]
     return ReportSection(title="Rates", figures=figures, empty="No batch was decided.")
 
@@ -280,7 +287,7 @@ def _refusals(counts: RunCounts, per: str) -> ReportSection:
         }
         for code in counts.codes.names
     ]
-    chart = _lines(counts.codes, f"Refused per {per}, by stage/code")
+    chart = _lines(counts.codes, counts.x_name, f"Refused per {per}, by stage/code")
     figures = [*chart, *listed("Refusals by code", rows)]
     return ReportSection(title="Refusals", figures=figures, empty="No refusal is in the log.")
 
@@ -347,12 +354,12 @@ def _state(counts: RunCounts, per: str) -> ReportSection:
     figures = [
         Figure(
             title="Entities by collection",
-            data={"simulated time, s": bins.times(), **levels},
+            data={counts.x_name: bins.starts(), **levels},
             lines=True,
             steps=True,
         )
     ]
-    figures += _lines(counts.changes, f"Changes of entities per {per}")
+    figures += _lines(counts.changes, counts.x_name, f"Changes of entities per {per}")
     return ReportSection(title="State", figures=figures)
 
 
@@ -365,12 +372,17 @@ def _effects(counts: RunCounts, per: str) -> ReportSection:
         }
         for kind, outcomes in sorted(counts.effect_kinds.items())
     ]
-    figures = [*_lines(counts.effects, f"Effects per {per}"), *listed("Effects by kind", rows)]
+    figures = [
+        *_lines(counts.effects, counts.x_name, f"Effects per {per}"),
+        *listed("Effects by kind", rows),
+    ]
     return ReportSection(title="Effects", figures=figures, empty="No intent began an effect.")
 
 
 def _cost(log: EventLog, counts: RunCounts, per: str) -> ReportSection:
-    chart = _lines(counts.log_bytes, f"Bytes of the log per {per}, by type of record")
+    chart = _lines(
+        counts.log_bytes, counts.x_name, f"Bytes of the log per {per}, by type of record"
+    )
     note = "" if not counts.work else f"{_count(counts.work)} units of work were charged."
     rows = [
         {"type of record": name, "bytes": round(sum(counts.log_bytes.sums(name)))}
@@ -395,7 +407,7 @@ def _model_calls(log: EventLog, counts: RunCounts) -> Sequence[Figure]:
     return listed("Calls of models", rows)
 
 
-def _lines(bins: Bins, title: str, note: str = "") -> Iterator[Figure]:
+def _lines(bins: Bins, x_name: str, title: str, note: str = "") -> Iterator[Figure]:
     """Yield a line chart of counts over time, if there are any."""
     names = bins.names
     if not names:
@@ -407,7 +419,7 @@ def _lines(bins: Bins, title: str, note: str = "") -> Iterator[Figure]:
         shown[_OTHER] = [sum(column) for column in zip(*rest, strict=True)]
     if bins.width > 1:
         note = f"{note} Means over {bins.width} positions.".strip()
-    data = {"simulated time, s": bins.times(), **shown}
+    data = {x_name: bins.starts(), **shown}
     yield Figure(title=title, note=note, data=data, lines=True)
 
 

@@ -1,7 +1,7 @@
 """The figures of a study: small multiples of its outcomes over its options, pairs, and failures."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Final
@@ -17,7 +17,15 @@ from placet.lab.intervals import (
 from placet.lab.paired import paired_differences
 from placet.lab.reporting.collected import multiples_section
 from placet.lab.reporting.drawings import Estimate, estimates, number_text
-from placet.lab.reporting.figures import Figure, Page, ReportSection, listed, table_of, text_of
+from placet.lab.reporting.figures import (
+    Figure,
+    Page,
+    ReportSection,
+    listed,
+    table_of,
+    text_of,
+    y_range_of,
+)
 from placet.schemas.codec import Json, canonical
 from placet.sweeps.errors import LabError
 from placet.sweeps.formats import Row
@@ -26,6 +34,9 @@ from placet.sweeps.results import Results
 _MEASURES: Final = ("admitted", "refused")
 _VALUES_MAX: Final = 24
 """Largest number of an option's values in one drawing."""
+
+_FACETS_MAX: Final = 12
+"""Largest number of figures of a measure over one option."""
 
 
 def study_page(folder: Path, results: Results) -> Page:
@@ -48,8 +59,9 @@ def study_page(folder: Path, results: Results) -> Page:
     ]
     sections = [
         _multiples(results),
-        _pairs(results),
         multiples_section(results),
+        _pairs(results),
+        _intents(results),
         _failures(failed),
         ReportSection(title="Runs", figures=listed("All runs", results.rows)),
     ]
@@ -57,52 +69,97 @@ def study_page(folder: Path, results: Results) -> Page:
 
 
 def _multiples(results: Results) -> ReportSection:
-    """Draw each measure over each option."""
-    figures = [
-        figure
-        for measure in (*results.outcomes, *_MEASURES)
-        for option in results.parameters
-        if (figure := _multiple(results.rows, measure, option)) is not None
-    ]
+    """Draw each outcome over each option."""
     return ReportSection(
         title="Outcomes over options",
-        figures=figures,
+        figures=_figures(results, results.outcomes),
         empty="The runs differ by their seeds only, or have no outcome that is a number.",
     )
 
 
-def _multiple(rows: Sequence[Row], measure: str, option: str) -> Figure | None:
-    groups: dict[bytes, tuple[Json, list[float]]] = {}
-    is_share = all(isinstance(row[measure], bool | None) for row in rows)
-    for row in rows:
-        value = row[measure]
-        if is_finite(value):
-            groups.setdefault(canonical(row[option]), (row[option], []))[1].append(float(value))
-    ordered = sorted(groups.values(), key=lambda group: _order(group[0]))
-    if len(ordered) < 2 or len(ordered) > _VALUES_MAX:  # noqa: PLR2004  # nothing to compare
-        return None
-    shown = [
-        Estimate(text_of(option_value), mean(values), _interval(values, is_share), values)
-        for option_value, values in ordered
-    ]
-    table = [
-        {
-            option: text_of(value),
-            "runs": len(values),
-            "mean": mean(values),
-            "low": estimate.interval.low,
-            "high": estimate.interval.high,
-        }
-        for (value, values), estimate in zip(ordered, shown, strict=True)
-    ]
-    kind = "Wilson" if is_share else "Student"
-    left_out = left_out_note(not_finite(row[measure] for row in rows))
-    return Figure(
-        title=measure if measure in _MEASURES else measure.rpartition(":")[2],
-        note=f"by {option}: each run, the mean, and its 95 % interval (of {kind}){left_out}",
-        data=table_of(table),
-        drawing=estimates(shown, measure, option),
+def _intents(results: Results) -> ReportSection:
+    return ReportSection(
+        title="Intents over options",
+        figures=_figures(results, _MEASURES),
+        empty="The runs differ by their seeds only.",
     )
+
+
+def _figures(results: Results, measures: Sequence[str]) -> list[Figure]:
+    return [
+        figure
+        for measure in measures
+        for option in results.parameters
+        for figure in facets(results.rows, measure, option, results.parameters)
+    ]
+
+
+def facets(
+    rows: Sequence[Row], measure: str, option: str, options: Sequence[str]
+) -> Iterator[Figure]:
+    """Yield figures of a measure over an option: one for each combination of the other options.
+
+    Many combinations share one figure, which has no means, because those of unlike runs mislead.
+    """
+    others = [name for name in options if name != option]
+    combinations: dict[bytes, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: [_order(row[name]) for name in others]):
+        combinations.setdefault(canonical([row[name] for name in others]), []).append(row)
+    is_pooled = len(combinations) > _FACETS_MAX
+    groups = [rows] if is_pooled else list(combinations.values())
+    drawn = [_estimates(group, measure, option, is_pooled=is_pooled) for group in groups]
+    shown = [estimate for facet in drawn for estimate in facet]
+    if not 1 < len({estimate.label for estimate in shown}) <= _VALUES_MAX:
+        return
+    ends = [end for estimate in shown for end in estimate.interval or ()]
+    y_range = y_range_of([*(v for estimate in shown for v in estimate.values), *ends])
+    is_share = all(isinstance(row[measure], bool | None) for row in rows)
+    for group, facet in zip(groups, drawn, strict=True):
+        if not facet:
+            continue
+        where = ", ".join(f"{name} = {text_of(group[0][name])}" for name in others)
+        how = (
+            f"each run, the mean, and its 95 % interval (of {'Wilson' if is_share else 'Student'})"
+        )
+        if is_pooled:
+            where, how = "", f"each run; those of all values of {', '.join(others)} together"
+        yield Figure(
+            title=measure if measure in _MEASURES else measure.rpartition(":")[2],
+            note=f"by {option}{where and ', at '}{where}: {how}{_left_out(group, measure)}",
+            data=table_of([_estimate_row(option, estimate) for estimate in facet]),
+            drawing="" if y_range is None else estimates(facet, measure, option, y_range),
+            y_range=y_range,
+        )
+
+
+def _estimates(
+    rows: Sequence[Row], measure: str, option: str, *, is_pooled: bool
+) -> list[Estimate]:
+    """Return an estimate for each value of an option."""
+    is_share = all(isinstance(row[measure], bool | None) for row in rows)
+    groups: dict[bytes, tuple[Json, list[float]]] = {}
+    for row in rows:
+        if is_finite(row[measure]):
+            group = groups.setdefault(canonical(row[option]), (row[option], []))
+            group[1].append(float(row[measure]))
+    return [
+        Estimate(
+            text_of(value), mean(found), None if is_pooled else _interval(found, is_share), found
+        )
+        for value, found in sorted(groups.values(), key=lambda group: _order(group[0]))
+    ]
+
+
+def _estimate_row(option: str, estimate: Estimate) -> dict[str, Json]:
+    row: dict[str, Json] = {option: estimate.label, "runs": len(estimate.values)}
+    row["mean"] = estimate.mean
+    if estimate.interval is not None:
+        row |= {"low": estimate.interval.low, "high": estimate.interval.high}
+    return row
+
+
+def _left_out(rows: Sequence[Row], measure: str) -> str:
+    return left_out_note(not_finite(row[measure] for row in rows))
 
 
 def _pairs(results: Results) -> ReportSection:

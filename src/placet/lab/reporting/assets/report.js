@@ -17,11 +17,11 @@
 
   function draw(figure, place, width) {
     const [x, ...names] = figure.names.map(printable);
-    const stroke = (k) => () => color(`--s${(k % 8) + 1}`);
+    const shade = (k) => color(figure.band && k !== 1 ? "--band" : figure.band ? "--s1" : `--s${(k % 8) + 1}`);
     const axis = { stroke: () => color("--quiet"), grid: { stroke: () => color("--line"), width: 1 }, ticks: { show: false } };
     const font = "11px system-ui, sans-serif";
     const series = names.map((label, k) => ({
-      label, stroke: stroke(k), width: 1.5, points: { show: figure.columns[0].length < 2 },
+      label, stroke: () => shade(k), width: figure.band && k !== 1 ? 0 : 1.5, points: { show: figure.columns[0].length < 2 },
       value: (_, value) => (value === null || value === undefined ? "" : shown(value)),
       paths: figure.steps ? uPlot.paths.stepped({ align: 1 }) : undefined,
     }));
@@ -29,7 +29,8 @@
       width, height: 230, series: [{ label: x, value: (_, v) => (v === null || v === undefined ? "" : shown(v)) }, ...series],
       scales: { x: { time: false }, y: figure.range ? { range: figure.range } : {} },
       axes: [{ ...axis, font, size: 34, label: x, labelSize: 18, labelFont: font }, { ...axis, font, size: 52, values: (_, vs) => vs.map((v) => (Math.abs(v) >= 1e4 ? `${shown(v / 1e3)}k` : shown(v))) }],
-      cursor: { points: { size: 6 } }, legend: { live: true },
+      bands: figure.band ? [{ series: [3, 1], fill: () => color("--band") }] : [],
+      cursor: { points: { size: 6 } }, legend: { live: true, markers: { width: 0, fill: (_, k) => shade(k - 1) } },
     }, figure.columns, place);
   }
 
