@@ -60,9 +60,9 @@ def estimates(
 
     Args:
         rows: The estimates, in their order on the x axis.
-        name: Name of what was measured.
+        name: Name of the measured value.
         x_label: Name of the x axis.
-        y_range: Range of the y axis, which has all values.
+        y_range: Lowest and highest value of the y axis.
     """
     frame = _Frame((0.0, float(len(rows))), y_range)
     ticks = [(place + 0.5, row.label) for place, row in enumerate(rows)]
