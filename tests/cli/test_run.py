@@ -24,6 +24,8 @@ KEYS = {
     "head",
     "seconds",
     "intents_per_second",
+    "silent",
+    "thinking_us",
     "verdict_ms",
     "store",
     "time",

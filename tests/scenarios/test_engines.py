@@ -112,7 +112,8 @@ def by_kernel(scenario: Scenario, store: str = "memory://", **options: Any) -> R
 
 def figures(report: RunReport) -> dict[str, Any]:
     """Return everything in a report that does not depend on the machine or the engine."""
-    depends = {"seconds", "intents_per_second", "verdict_ms", "time", "head", "store", "resumed_at"}
+    depends = {"seconds", "intents_per_second", "verdict_ms", "thinking_us", "time", "head"}
+    depends |= {"store", "resumed_at"}
     figures = {key: value for key, value in report.as_dict().items() if key not in depends}
     return figures | {"examples": report.examples}
 

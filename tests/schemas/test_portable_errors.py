@@ -66,6 +66,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "NoPlaceError": (("text",), {"first": Place(1, 0), "is_gone": True}),
     "ScenarioError": (("town", "agents.walker", "wrong"), {}),
     "PolicyError": (("town", "agents.walker", "wrong", "walker_1"), {}),
+    "WorkerFailed": (("town", "agents.walker.policy", "wrong", 3, "walker_1"), {}),
     "RuleError": (("town", "domain", "wrong", "rule of Move"), {}),
     "SettingTypeError": (("beta", "text"), {}),
     "InvalidJsonValue": (("text",), {}),

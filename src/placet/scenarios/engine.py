@@ -17,6 +17,7 @@ from placet.scenarios.report import RunReport
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.setup import RunSetup, prepare
+from placet.scenarios.thinking import Workers
 from placet.scenarios.values import ScenarioError
 from placet.schemas.errors import AgentError, StoreError, describe_error
 from placet.stores.snapshots.writer import EVERY_SEQS
@@ -64,6 +65,7 @@ def run_scenario(
     snapshot_every_seqs: int | None = EVERY_SEQS,
     compact_log: bool = False,
     collector: Collector | None = None,
+    workers: Workers | None = None,
     on_open: Callable[[OpenRun], None] = lambda _: None,
     on_tick: Callable[[int], None] = lambda _: None,
     is_stopped: Callable[[], bool] = lambda: False,
@@ -79,6 +81,7 @@ def run_scenario(
         snapshot_every_seqs: As in `OrchestratorConfig`.
         compact_log: As in `OrchestratorConfig`.
         collector: Collects rows at the ticks, and is closed at the end; None collects nothing.
+        workers: The processes that call the policies; None calls them in this one.
         on_open: Called with the open run, before the first tick.
         on_tick: Called with the number of completed ticks.
         is_stopped: Called before every tick; a started tick is always completed.
@@ -98,6 +101,7 @@ def run_scenario(
         snapshot_every_seqs=snapshot_every_seqs,
         compact_log=compact_log,
         collector=collector,
+        workers=workers,
     )
     if collector is None:
         return _run(setup, on_open, on_tick, is_stopped)

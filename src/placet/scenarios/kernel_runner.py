@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
-from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
@@ -23,13 +22,14 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.kernel_world import KernelWorld, delayed_interrupt
 from placet.scenarios.population import Population
 from placet.scenarios.report import RunReport
-from placet.scenarios.scenario_agent import ScenarioAgent, propose_all
+from placet.scenarios.scenario_agent import ScenarioAgent
 from placet.scenarios.setup import (
     REGISTERED_TOGETHER,
     RunSetup,
     completed_ticks,
     registration_error,
 )
+from placet.scenarios.thinking import PoliciesHere, Thinkers, elsewhere
 from placet.scenarios.values import ScenarioError
 from placet.schemas.errors import PlacetError
 from placet.schemas.intent import Intent
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from placet.runtime.telemetry.world_logger import WorldLogger
 
     _Logger: TypeAlias = _lru_cache_wrapper[WorldLogger]
-
-_AGENT_ID: Final[Callable[[ScenarioAgent], str]] = attrgetter("agent_id")
 
 _WAITS_MAX: Final = 65_536
 """Number of latest ticks of whose decisions the time is kept, for the percentiles."""
@@ -61,6 +59,7 @@ class KernelRunner:
         world: The open world.
         population: The agents with their policies.
         populations: The populations with theirs; None if there are none.
+        thinkers: Calls the policies.
         column_verdicts: The column batches of the latest tick, with their verdicts.
         report: The report as far as the run has come: its counts and its ticks.
 
@@ -87,9 +86,11 @@ class KernelRunner:
         for sentence in (*world.skipped, *setup.notes, "; ".join(world.kernel.idle_names)):
             if sentence:
                 logger().warning(sentence)
-        self.close = weakref.finalize(self, _close, world, logger)
+        on_workers: list[Thinkers] = []
+        self.close = weakref.finalize(self, _close, world, logger, on_workers)
         check = world.kernel.check_intent if setup.checks_intents else None
-        self.population = Population(scenario, setup.policies, check)
+        policies = setup.policies if setup.workers is None else elsewhere(setup.policies)
+        self.population = Population(scenario, policies, check)
         self.populations = setup.populations
         self.column_verdicts: list[tuple[ColumnBatch, ColumnVerdict]] = []
         self._decided: tuple[list[tuple[ScenarioAgent, list[Intent]]], list[Verdict]] = [], []
@@ -99,6 +100,8 @@ class KernelRunner:
         try:
             self._position(setup)
             self._register(setup, is_stopped)
+            self.thinkers = self._open_thinkers(setup)
+            on_workers.append(self.thinkers)
             if setup.collector is not None:
                 if self.report.resumed_at is not None:
                     setup.collector.continue_from(world.log, world.kernel.declared)
@@ -107,6 +110,15 @@ class KernelRunner:
             self.close()
             raise
         self.report.seconds = perf_counter() - began
+
+    def _open_thinkers(self, setup: RunSetup) -> Thinkers:
+        if setup.workers is None:
+            return PoliciesHere(self.population, self.populations, self._view)
+        from placet.scenarios.workers.opening import open_workers  # noqa: PLC0415  # few runs
+
+        kernel = self.world.kernel
+        declared = frozenset(kernel.declared)
+        return open_workers(setup, setup.workers, kernel.registry, declared, self.population)
 
     def _position(self, setup: RunSetup) -> None:
         """Begin at the first tick that the log does not have."""
@@ -162,12 +174,10 @@ class KernelRunner:
         began = perf_counter()
         report = self.report
         self._refresh()
-        agents = self.population.acting(self.world.kernel)
-        # Nothing changes while policies are called, so all of these views are of one cut.
-        views = map(self._view, map(_AGENT_ID, agents))
-        proposals = propose_all(agents, views, report.ticks)
+        proposed = self.thinkers.propose(self.world.kernel, report.ticks)
+        proposals, columns = proposed.batches, proposed.columns
+        report.count_thinking(proposed)
         batches = [batch for _, batch in proposals]
-        columns = [] if self.populations is None else self.populations.batches(self.world.kernel)
         submitted = perf_counter()
         with delayed_interrupt():
             verdicts = self._decide(proposals, batches, columns)
@@ -253,6 +263,7 @@ class KernelRunner:
             head=self.world.head,
             verdict_ms=_percentiles(self._waits_ms),
             time={"clock": self._scenario.clock},
+            silent=report.silent_of(self.population.agents),
         )
 
 
@@ -273,8 +284,10 @@ def reason_for_actors(setup: RunSetup) -> str | None:
     return None
 
 
-def _close(world: KernelWorld, logger: "_Logger") -> None:
+def _close(world: KernelWorld, logger: "_Logger", thinkers: list[Thinkers]) -> None:
     try:
+        for each in thinkers:
+            each.close()
         world.close()
     finally:
         if logger.cache_info().currsize:

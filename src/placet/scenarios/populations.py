@@ -75,8 +75,8 @@ class Populations:
             PolicyError: A policy raised, or returned something else than arrays of a payload.
         """
         made: list[ColumnBatch] = []
-        for name in self._in_order(kernel):
-            made += self._batches_of(kernel, name)
+        for name in self.in_order(kernel):
+            made += self.batches_of(kernel, name)
         return made
 
     def require_form(self, kernel: Kernel, batches: Sequence[ColumnBatch]) -> None:
@@ -101,7 +101,8 @@ class Populations:
             )
             raise self.error(name, "", problem)
 
-    def _in_order(self, kernel: Kernel) -> list[str]:
+    def in_order(self, kernel: Kernel) -> list[str]:
+        """Return the names of the populations in their order in the present tick."""
         if len(self.policies) == 1:
             return list(self.policies)
         tick, seed, now_ns = kernel.ledger.tick, kernel.config.seed, kernel.ledger.now_ns
@@ -111,7 +112,12 @@ class Populations:
         }
         return sorted(turn, key=lambda name: (turn[name], name))
 
-    def _batches_of(self, kernel: Kernel, name: str) -> Iterator[ColumnBatch]:
+    def batches_of(self, kernel: Kernel, name: str) -> Iterator[ColumnBatch]:
+        """Call the policy of a population at the present state, and yield its batches.
+
+        Raises:
+            PolicyError: It raised, or returned something else than arrays of a payload.
+        """
         view = PopulationView(kernel, name, self.scenario.populations[name].options)
         try:
             answer: object = self.policies[name](view)

@@ -17,6 +17,8 @@ from placet.tables.collector import Collector
 
 if TYPE_CHECKING:
     from placet.kernel.columns.verdict import ColumnVerdict
+    from placet.scenarios.scenario_agent import ScenarioAgent
+    from placet.scenarios.thinking import TickProposals
 
 
 class CohortActs(NamedTuple):
@@ -47,6 +49,11 @@ class RunReport:
             `on_rule_error = "refuse"`; each is logged.
         acts: By cohort, in a run whose time does not wait for the agents: there a slow agent may
             lose to fast ones. Empty in a stepped run.
+        calls: Number of policies of agents that were called, in the ticks of a stepped run.
+        thinking_s: CPU seconds of these calls, with the making of the views.
+        proposers: Names of the agents that have proposed something.
+        silent: Number of agents that have proposed nothing; None before the end, and where the
+            run is not stepped.
     """
 
     scenario: Scenario
@@ -69,6 +76,10 @@ class RunReport:
     is_stopped: bool = False
     rule_errors: int = 0
     acts: dict[str, CohortActs] = field(default_factory=dict)
+    calls: int = 0
+    thinking_s: float = 0.0
+    proposers: set[str] = field(default_factory=set)
+    silent: int | None = None
 
     def __repr__(self) -> str:
         codes = ", ".join(f"{key} {count}" for key, count in self.refusals.most_common())
@@ -94,6 +105,24 @@ class RunReport:
     def intents_per_second(self) -> float:
         """Return the submitted intents per real second of the whole run."""
         return self.submitted / self.seconds if self.seconds else 0.0
+
+    @property
+    def thinking_us(self) -> float | None:
+        """Mean CPU time of a policy's call with its view, microseconds; None without calls."""
+        return 1e6 * self.thinking_s / self.calls if self.calls else None
+
+    def count_thinking(self, proposed: "TickProposals") -> None:
+        """Add the calls of the policies in a tick to the totals."""
+        self.calls += proposed.calls
+        self.thinking_s += proposed.thinking_s
+        if len(self.proposers) < proposed.calls:  # in most runs, until all have
+            self.proposers.update(agent.agent_id for agent, _ in proposed.batches)
+
+    def silent_of(self, agents: "Sequence[ScenarioAgent]") -> int | None:
+        """Return the number of agents that have proposed nothing; None if none was asked."""
+        if not self.calls:
+            return None
+        return sum(agent.agent_id not in self.proposers for agent in agents)
 
     def count_tick(
         self,
@@ -183,6 +212,8 @@ class RunReport:
             "seconds": round(self.seconds, 6),
             "intents_per_second": round(self.intents_per_second, 1),
             "verdict_ms": self.verdict_ms,
+            "thinking_us": None if self.thinking_us is None else round(self.thinking_us, 1),
+            "silent": self.silent,
             "time": self.time,
             "store": self.store,
         }

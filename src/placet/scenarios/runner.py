@@ -13,9 +13,10 @@ outcome depends on timing.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from itertools import islice
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import TYPE_CHECKING
 
 from placet.kernel.columns.batch import ColumnBatch
@@ -27,6 +28,7 @@ from placet.scenarios.population import Population
 from placet.scenarios.report import RunReport
 from placet.scenarios.scenario_agent import ScenarioAgent, propose_all
 from placet.scenarios.setup import REGISTERED_TOGETHER, RunSetup, registration_error
+from placet.scenarios.thinking import TickProposals, elsewhere
 from placet.scenarios.ticks import ticks_at, unstepped_ticks
 from placet.scenarios.values import Member
 from placet.schemas.config import OnRuleError
@@ -34,6 +36,7 @@ from placet.schemas.errors import PermissionDeniedError, PlacetError
 
 if TYPE_CHECKING:
     from placet.kernel.columns.verdict import ColumnVerdict
+    from placet.scenarios.workers.pool import WorkerThinkers
 
 
 class ScenarioRunner:
@@ -74,6 +77,7 @@ class ScenarioRunner:
         self._ticks_started = 0
         self._tasks: dict[asyncio.Task[None], ScenarioAgent] = {}
         self._entry = asyncio.Lock()
+        self._workers: WorkerThinkers | None = None
 
     def change_agent(self, agent_id: str, change: str) -> None:
         """Suspend or resume an agent (`suspended`, `resumed`) before the next tick.
@@ -102,9 +106,11 @@ class ScenarioRunner:
             await self._register(world)
             if self._collector is not None:
                 await world.query(self._collector.attach)
-            await self._run_ticks(world)
+            with await self._opened_workers(world):
+                await self._run_ticks(world)
             report.rule_errors = rules.faults
             report.is_stopped = report.ticks < scenario.ticks
+            report.silent = report.silent_of(self._population.agents)
             report.seconds = perf_counter() - started
             report.sim_time, report.seq = world.sim_time, world.seq
             report.digest = await world.digest()
@@ -112,6 +118,19 @@ class ScenarioRunner:
             report.verdict_ms, report.store = dict(statistics["verdict_ms"]), statistics["store"]
             report.time, report.head = statistics["time"], statistics["head"]
         return report
+
+    async def _opened_workers(self, world: Orchestrator) -> AbstractContextManager[object]:
+        """Start the workers of the run; return a context that ends them."""
+        setup = self._setup
+        if setup.workers is None:
+            return nullcontext()
+        from placet.scenarios.workers.opening import open_workers  # noqa: PLC0415  # few runs
+
+        declared = await world.query(lambda kernel: (kernel.registry, frozenset(kernel.declared)))
+        self._workers = await asyncio.to_thread(
+            open_workers, setup, setup.workers, *declared, self._population
+        )
+        return closing(self._workers)
 
     async def _run_ticks(self, world: Orchestrator) -> None:
         report, scenario = self.report, self._scenario
@@ -129,7 +148,9 @@ class ScenarioRunner:
         Removed agents are skipped, such as agents dropped by a fork.
         """
         await self._register_populations(world)
-        self._population = population = Population(self._scenario, self._setup.policies)
+        setup = self._setup
+        policies = setup.policies if setup.workers is None else elsewhere(setup.policies)
+        self._population = population = Population(self._scenario, policies)
         members = iter(await world.query(lambda kernel: population.unregistered(kernel.ledger)))
         while chunk := list(islice(members, REGISTERED_TOGETHER)):
             if self._is_stopped():
@@ -175,10 +196,9 @@ class ScenarioRunner:
 
     async def _tick(self, world: Orchestrator) -> None:
         agents = await self._refresh(world)
-        views = await world.views_for([agent.agent_id for agent in agents])
-        proposals = propose_all(agents, views, self.report.ticks)
-        populations = self._setup.populations
-        columns = [] if populations is None else await world.query(populations.batches)
+        proposed = await self._propose(world, agents)
+        proposals, columns = proposed.batches, proposed.columns
+        self.report.count_thinking(proposed)
         pending = [self._handles[agent.agent_id].submit_nowait(batch) for agent, batch in proposals]
         held = await self._submit_columns(world, columns)
         await world.step(self._scenario.tick_s)
@@ -188,6 +208,19 @@ class ScenarioRunner:
         self.report.count_tick(batches, verdicts, self._collector)
         if self._collector is not None:
             self._collector.check()
+
+    async def _propose(self, world: Orchestrator, agents: list[ScenarioAgent]) -> TickProposals:
+        report, populations, workers = self.report, self._setup.populations, self._workers
+        if workers is not None:
+            await world.query(lambda kernel: workers.begin(kernel, report.ticks))
+            # In a thread: executors of effects continue meanwhile.
+            return await asyncio.to_thread(workers.finish)
+        views = await world.views_for([agent.agent_id for agent in agents])
+        began = thread_time()
+        batches = propose_all(agents, views, report.ticks)
+        thinking_s = thread_time() - began
+        columns = [] if populations is None else await world.query(populations.batches)
+        return TickProposals(batches, columns, len(agents), thinking_s)
 
     async def _submit_columns(
         self, world: Orchestrator, columns: Sequence[ColumnBatch]

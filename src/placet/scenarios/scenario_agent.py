@@ -1,6 +1,6 @@
 """An agent of a run: its policy, the intents that it builds, and the errors of its policy."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import isawaitable
 from pathlib import Path
 from traceback import extract_tb
@@ -45,8 +45,8 @@ class ScenarioAgent:
     """
 
     __slots__ = (
-        *("_check", "_context_seq", "_member", "_next", "_policy", "_source"),
-        *("agent_id", "cohort"),
+        *("_check", "_context_seq", "_next", "_policy", "_source"),
+        *("agent_id", "cohort", "member"),
     )
 
     def __init__(
@@ -58,7 +58,7 @@ class ScenarioAgent:
     ) -> None:
         self.agent_id = member.agent_id
         self.cohort = member.cohort
-        self._member = member
+        self.member = member
         self._source = scenario.name
         self._next = self._context_seq = 0
         self._check = check
@@ -112,6 +112,12 @@ class ScenarioAgent:
             raise self._fault(f"returned {problem} in tick {tick + 1} ({view.sim_time:g} s) for")
         return batch
 
+    def unsendable(self, problem: str, tick: int) -> PolicyError:
+        """Return the error of a batch that cannot be sent to the process of the kernel."""
+        return self._fault(
+            f"returned intents that cannot be pickled ({problem}) in tick {tick + 1} for"
+        )
+
     def owns(self, batch: Sequence[object]) -> bool:
         """Return whether all of a batch is intents of this agent."""
         own = self.agent_id
@@ -143,7 +149,7 @@ class ScenarioAgent:
         where = "" if error is None else user_place_of(error)
         return PolicyError(
             self._source,
-            f"agents.{self._member.cohort}.policy",
+            f"agents.{self.member.cohort}.policy",
             f"{problem} {self.agent_id}{where}",
             self.agent_id,
         )
@@ -170,20 +176,29 @@ def propose_all(
     """
     proposals: list[tuple[ScenarioAgent, list[Intent]]] = []
     failures: list[PolicyError] = []
-    for agent, view in zip(agents, views, strict=True):
-        try:
-            batch = agent.propose(view, tick)
-        except PolicyError as error:
-            failures.append(error)
-            continue
-        if batch:
+    for agent, batch in zip(agents, batches_of(agents, views, tick), strict=True):
+        if isinstance(batch, PolicyError):
+            failures.append(batch)
+        elif batch:
             proposals.append((agent, batch))
     if failures:
-        raise _joined(failures)
+        raise first_of(failures)
     return proposals
 
 
-def _joined(failures: Sequence[PolicyError]) -> PolicyError:
+def batches_of(
+    agents: Sequence[ScenarioAgent], views: Iterable[View], tick: int
+) -> Iterator[list[Intent] | PolicyError]:
+    """Call the policy of every agent; yield its batch, or its error."""
+    for agent, view in zip(agents, views, strict=True):
+        try:
+            yield agent.propose(view, tick)
+        except PolicyError as error:
+            yield error
+
+
+def first_of(failures: Sequence[PolicyError]) -> PolicyError:
+    """Return the first failure of a tick, whose text has the number of the others."""
     first, others = failures[0], len(failures) - 1
     if others:
         first.args = (f"{first}; in this tick the policies of {others} more agents failed too",)

@@ -5,7 +5,7 @@ Both runners begin with it: `runner.py`, which runs the world of an `Orchestrato
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from placet.actors.ports import EventLog
@@ -15,8 +15,9 @@ from placet.kernel.plugin.registry import declared_collections
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.opening import domain_of, require_kinds_of
-from placet.scenarios.policies import PolicyFactory, column_policies_of, policies_of
+from placet.scenarios.policies import AnyPolicy, PolicyFactory, column_policies_of, policies_of
 from placet.scenarios.scenario import Scenario, as_text
+from placet.scenarios.thinking import Workers
 from placet.scenarios.ticks import tick_ns_of
 from placet.scenarios.values import Member, ScenarioError
 from placet.schemas.limits import Limits
@@ -58,6 +59,9 @@ class RunSetup:
         is_open_ended: The scenario has no last tick; the run begins at the end of the log.
         collector: Collects rows at the ticks of the run; None collects nothing.
         notes: Sentences about the log that is continued, which the runner logs.
+        workers: The processes that call the policies; None calls them in this one.
+        given_policies: By cohort, its policy as it was given.
+        given_column_policies: By population, likewise.
     """
 
     scenario: Scenario
@@ -72,9 +76,14 @@ class RunSetup:
     is_open_ended: bool = False
     collector: Collector | None = None
     notes: tuple[str, ...] = ()
+    workers: Workers | None = None
+    given_policies: Mapping[str, AnyPolicy] = field(default_factory=dict)
+    given_column_policies: Mapping[str, str | Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_attributes(self.domain)
+        if self.workers is not None:
+            self.workers.require_fit(self.scenario.name, self.scenario.clock)
 
 
 def prepare(
@@ -87,6 +96,7 @@ def prepare(
     snapshot_every_seqs: int | None = EVERY_SEQS,
     compact_log: bool = False,
     collector: Collector | None = None,
+    workers: Workers | None = None,
 ) -> RunSetup:
     """Build the setup of a run, from its scenario and from its log, if there is one.
 
@@ -99,6 +109,7 @@ def prepare(
         snapshot_every_seqs: As in `OrchestratorConfig`.
         compact_log: As in `OrchestratorConfig`.
         collector: As in `RunSetup`. Of a run that is resumed, it is continued from the log here.
+        workers: As in `RunSetup`.
 
     Raises:
         CollectError: The rows of a resumed run cannot be continued.
@@ -119,6 +130,9 @@ def prepare(
         populations=populations_of(scenario, {}),
         is_resumed=is_resumed,
         collector=collector,
+        workers=workers,
+        given_policies={name: one.policy for name, one in scenario.agents.items()},
+        given_column_policies={n: one.policy for n, one in scenario.populations.items()},
     )
     is_stepped = scenario.clock == "stepped"
     recorded = recorded_world(store) if is_resumed or is_stepped else None

@@ -37,6 +37,7 @@ from placet.scenarios.policies import (
 from placet.scenarios.report import RunReport
 from placet.scenarios.scenario import Scenario, build_scenario, from_text
 from placet.scenarios.setup import RunSetup, config_of, populations_of, prepare
+from placet.scenarios.thinking import Workers
 from placet.scenarios.ticks import require_time_for
 from placet.scenarios.values import ScenarioError
 from placet.schemas.codec import Json, without_numpy
@@ -99,6 +100,8 @@ class Simulation:
             which returns payload arrays by kind. A mapping with the keys of a population in a
             scenario file gives them `permissions`, `quotas`, `options` and initial `columns`,
             each a constant or an array.
+        workers: Number of processes that call the policies, or `Workers`; None calls them here.
+            Digest and log are the same. Policies and the domain are then of a module.
         anyway: Continue the run of the store though its agents, settings, quotas or ticks differ
             from these; the log's next records are made by these. Not for a scenario.
 
@@ -127,6 +130,7 @@ class Simulation:
         collector: Collector | None = None,
         anyway: bool = False,
         populations: Mapping[str, PopulationSpec] | None = None,
+        workers: Workers | int | None = None,
     ) -> None:
         options = {
             "name": name,
@@ -155,7 +159,13 @@ class Simulation:
         )
         self._scenario = setup.scenario
         self._is_open_ended = setup.is_open_ended
-        setup = replace(setup, config=config, collector=collector, checks_intents=check)
+        called_by = Workers.of(workers)
+        if check and called_by is not None:
+            problem = "it needs the kernel, which workers do not have; leave out check or workers"
+            raise ScenarioError(setup.scenario.name, "check", problem)
+        setup = replace(
+            setup, config=config, collector=collector, checks_intents=check, workers=called_by
+        )
         self._runner = KernelRunner(setup)
         self._goal = 0
 
@@ -391,7 +401,7 @@ def _setup_of_domain(
         )
         raise ScenarioError(name, "domain", problem)
     require_attributes(domain)
-    cohorts, policies = _cohorts_of(name, agents)
+    cohorts, policies, given_policies = _cohorts_of(name, agents)
     tables, columns, column_policies = _populations_of(name, populations)
     raw = {"name": name, "domain": domain.name, "ticks": 0, "agents": cohorts}
     scenario = build_scenario(name, {**raw, **changed, "populations": tables})
@@ -406,6 +416,8 @@ def _setup_of_domain(
         policies=policies,
         populations=populations_of(scenario, columns, column_policies),
         is_open_ended=True,
+        given_policies=given_policies,
+        given_column_policies=column_policies,
     )
 
 
@@ -438,13 +450,16 @@ def _populations_of(
     return tables, columns, policies
 
 
-def _cohorts_of(name: str, agents: object) -> tuple[dict[str, Json], dict[str, PolicyFactory]]:
-    """Return the cohorts as a scenario file has them, and the policies of their agents."""
+def _cohorts_of(
+    name: str, agents: object
+) -> tuple[dict[str, Json], dict[str, PolicyFactory], dict[str, AnyPolicy]]:
+    """Return the cohorts as a scenario file has them, their policies, and these as given."""
     if not isinstance(agents, Mapping):
         problem = f'expected such as agents={{"folk": (50, policy)}}, got {agents!r}'
         raise ScenarioError(name, "agents", problem)
     cohorts: dict[str, Json] = {}
     policies: dict[str, PolicyFactory] = {}
+    given_policies: dict[str, AnyPolicy] = {}
     given: Any  # a caller may pass anything
     for cohort, given in agents.items():
         key = f"agents.{cohort}"
@@ -461,5 +476,6 @@ def _cohorts_of(name: str, agents: object) -> tuple[dict[str, Json], dict[str, P
             policies[cohort] = factory_of(raw["policy"])
         except LookupError as error:
             raise ScenarioError(name, f"{key}.policy", str(error.args[0])) from None
+        given_policies[cohort] = raw["policy"]
         raw["policy"] = name_of(raw["policy"])
-    return cohorts, policies
+    return cohorts, policies, given_policies

@@ -94,6 +94,9 @@ def derived_bytes_max(log_bytes: int) -> int:
     return min(DERIVED_BYTES_MAX, by_log)
 
 
+WORKERS_MAX: Final = 4_096
+"""Worker processes of one run. No limit of a world."""
+
 SWEEP_RUNS_MAX: Final = 1_000_000
 SWEEP_TIMEOUT_S_MAX: Final = 365 * 86_400
 SWEEP_MANIFEST_BYTES_MAX: Final = 1024 * 1024 * 1024

@@ -1,7 +1,6 @@
 """Makes the executors of a sweep: pools of processes, this thread, or the caller's executor."""
 
 import os
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -9,9 +8,9 @@ from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
 from multiprocessing.forkserver import ensure_running
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from placet.scenarios.workers.starting import safe_path, without_main
 from placet.sweeps.errors import LabError
 from placet.sweeps.worker import close_writer, start_worker
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 PoolEnd: TypeAlias = Literal["finished", "broken", "interrupted"]
 """How the use of an executor ended."""
 
-_SAFE_PATH: Final = "PYTHONSAFEPATH"
 _WINDOW: Final = 256
 """Runs submitted at once to an executor of unknown size."""
 
@@ -132,19 +130,12 @@ class OwnPools(Pools):
 
 
 class _PoolWithoutMain(ProcessPoolExecutor):
-    """A pool whose processes do not import the calling script.
-
-    So a script needs no `if __name__ == "__main__":`, and may be typed in or come from a pipe.
-    """
+    """A pool whose processes do not import the calling script."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:  # noqa: ANN401  # as its base
         """Submit a call; this starts the processes."""
-        main = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")  # no file: nothing to import
-        try:
+        with without_main():
             return super().submit(function, *args, **kwargs)
-        finally:
-            sys.modules["__main__"] = main
 
 
 class GivenPools(Pools):
@@ -214,15 +205,7 @@ def _process_context() -> BaseContext:
 def _start_fork_server() -> None:
     """Start the process from which workers are forked, and the tracker of its resources.
 
-    Both import modules by name. The current folder is not on their path: it may be a downloaded
-    study with a `socket.py` in it. The variable is the only option that `multiprocessing` hands on.
+    Both import modules by name.
     """
-    before = os.environ.get(_SAFE_PATH)
-    os.environ[_SAFE_PATH] = "1"
-    try:
+    with safe_path():
         ensure_running()
-    finally:
-        if before is None:
-            del os.environ[_SAFE_PATH]
-        else:
-            os.environ[_SAFE_PATH] = before

@@ -1,6 +1,7 @@
 """`placet run`: run a scenario, and print a report."""
 
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -104,6 +105,22 @@ _Watch: TypeAlias = Annotated[
         "--watch", help="Print the address of a player that shows the run in the browser."
     ),
 ]
+_Workers: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        help="Call the policies on N processes; digest and log stay the same.",
+    ),
+]
+_ThinkTimeout: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        metavar="S",
+        help="Longest thinking of a worker in a tick, seconds; a late one is replaced. "
+        "Default: 600.",
+    ),
+]
 
 
 def run(
@@ -121,6 +138,8 @@ def run(
     collect_to: _CollectTo = None,
     no_verify: _NoVerify = False,
     watch: _Watch = False,
+    workers: _Workers = None,
+    think_timeout: _ThinkTimeout = None,
     as_json: AsJson = False,
 ) -> int:
     """Run a scenario and print a report.
@@ -130,26 +149,19 @@ def run(
     report; resume an interrupted run with --resume.
     """
     # Here, because scenarios and what checks them are 60 ms that the help need not pay.
-    from placet.cli.commands.run_session import (  # noqa: PLC0415  # see above
-        collected_at,
-        finish,
-        live,
-        resumed,
-        start,
-    )
+    from placet.cli.commands import run_session as session  # noqa: PLC0415  # see above
 
+    called_by = session.workers_of(workers, think_timeout)
+    world = None
     if resume is None:
-        chosen, store = start(scenario, agents, ticks, seed, store, settings or [])
-        world = None
+        chosen, store = session.start(scenario, agents, ticks, seed, store, settings or [])
     else:
         _require_alone(resume, (scenario, agents, ticks, seed, store, settings or None))
-        chosen, store, world = resumed(resume)
+        chosen, store, world = session.resumed(resume)
     stop = StopSignals()
-    collected = None if chosen.collect is None else collected_at(chosen, store, collect_to)
-    if collected is None and collect_to is not None:
-        raise typer.BadParameter("--collect-to needs a scenario with a [collect] table")
+    collected = session.collected_at(chosen, store, collect_to)
     watching = _watch(chosen, store, stop) if watch else None
-    report = live(
+    report = session.live(
         chosen,
         stop,
         watching,
@@ -160,8 +172,10 @@ def run(
         metrics_port=metrics_port,
         snapshot_every_seqs=snapshot_every,
         compact_log=compact,
+        workers=called_by,
     )
-    code = finish(report, store, stop, verify=not no_verify, as_json=as_json, collected=collected)
+    show = partial(session.finish, as_json=as_json, on_workers=called_by is not None)
+    code = show(report, store, stop, verify=not no_verify, collected=collected)
     if watching is not None:
         watching.end(stays=not stop.is_set())
     return code

@@ -33,6 +33,7 @@ from placet.scenarios.loader import split_override
 from placet.scenarios.policies import column_policies_of, policies_of
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
+from placet.scenarios.thinking import THINK_TIMEOUT_S, Workers
 from placet.schemas.log.record import record_hash
 from placet.schemas.printable import printable
 from placet.stores.gc_tuning import tuned_gc
@@ -40,6 +41,13 @@ from placet.stores.reading import log_to_read
 from placet.stores.url import file_of, open_event_log
 
 _EXAMPLE_CHARACTERS: Final = 100
+
+PAYS_FROM_US: Final = 100
+"""Thinking of an agent-tick below which workers cost more than they give, microseconds of CPU.
+
+With 25 us, 2 workers changed the CPU of the critical path by 0.57 to 1.05 (2 shared cores,
+2026-11-26, benchmarks/bench_workers.py).
+"""
 
 MEMORY: Final = "memory://"
 """The store of a run that keeps no log."""
@@ -98,6 +106,22 @@ def resumed(store: str) -> tuple[Scenario, str, str]:
     return recorded_run.scenario, store if file_of(log) is None else log.url, recorded_run.world
 
 
+def workers_of(count: int | None, timeout_s: float | None) -> Workers | None:
+    """Return the workers of the options of a command; None if the policies are called without.
+
+    Raises:
+        BadParameter: A value is invalid, or an option stands without --workers.
+    """
+    if count is None:
+        if timeout_s is not None:
+            raise typer.BadParameter("--think-timeout belongs to --workers")
+        return None
+    try:
+        return Workers(count, timeout_s=THINK_TIMEOUT_S if timeout_s is None else timeout_s)
+    except ScenarioError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
 def live(
     scenario: Scenario,
     stop: StopSignals,
@@ -133,6 +157,7 @@ def finish(
     verify: bool,
     as_json: bool,
     collected: Path | None = None,
+    on_workers: bool = False,
 ) -> int:
     """Verify the log of a run, print its report, and return the exit code."""
     verification = _verified(report, store) if verify else None
@@ -146,7 +171,7 @@ def finish(
         rows = {} if collected is None else {"collected": str(collected)}
         say_json({**report.as_dict(), **at_end, **rows})
     else:
-        say_lines(report_lines(report, verification, stop.name))
+        say_lines(report_lines(report, verification, stop.name, on_workers=on_workers))
         if collected is not None:
             say(f"  The collected rows are in {collected}.")
     if verification is not None and not verification.is_ok:
@@ -154,11 +179,18 @@ def finish(
     return stop.exit_code
 
 
-def collected_at(scenario: Scenario, store: str, to: str | None) -> Path:
+def collected_at(scenario: Scenario, store: str, to: str | None) -> Path | None:
     """Return the folder of the rows that a run collects: `to`, or beside its log.
 
-    Without a file of the log it is in the current folder.
+    None if it collects none. Without a file of the log it is in the current folder.
+
+    Raises:
+        BadParameter: `to` is given, and the run collects none.
     """
+    if scenario.collect is None:
+        if to is not None:
+            raise typer.BadParameter("--collect-to needs a scenario with a [collect] table")
+        return None
     if to is not None:
         return Path(to)
     path = file_of(open_event_log(store))
@@ -193,7 +225,11 @@ def _verified(report: RunReport, store: str) -> IntegrityReport | None:
 
 
 def report_lines(
-    report: RunReport, verification: IntegrityReport | None, stopped_by: str
+    report: RunReport,
+    verification: IntegrityReport | None,
+    stopped_by: str,
+    *,
+    on_workers: bool = False,
 ) -> Iterator[Line]:
     """Yield the report of a run as lines and tables: results, log verification, next commands.
 
@@ -201,6 +237,7 @@ def report_lines(
         report: Results of the run.
         verification: Verification of the run's log; None if it was not verified.
         stopped_by: Name of the signal that ended the run, if one did.
+        on_workers: Workers called the policies.
     """
     scenario = report.scenario
     yield f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name
@@ -211,6 +248,11 @@ def report_lines(
         yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}{note}"
     yield ""
     yield TextTable(_figures(report))
+    if on_workers and (spent := report.thinking_us) is not None and spent < PAYS_FROM_US:
+        yield (
+            f"  Workers cost more than they give here: an agent-tick is {spent:.0f} us of "
+            f"thinking, and they pay from about {PAYS_FROM_US} us on. Leave out --workers."
+        )
     if report.refusals:
         yield ""
         yield "  refused, by stage/code, with the first message of each"
@@ -239,6 +281,8 @@ def _figures(report: RunReport) -> list[tuple[str, str]]:
         ),
         ("throughput", f"{number(report.intents_per_second)} intents/s, the agents' time included"),
     ]
+    if report.thinking_us is not None:
+        rows.append(("thinking", _thinking(report.thinking_us, report.silent)))
     if len(report.acts) > 1:
         acts = (
             f"{name} {number(one.admitted)} of {number(one.submitted)}"
@@ -257,6 +301,11 @@ def _figures(report: RunReport) -> list[tuple[str, str]]:
     rows.append(("digest", f"{report.digest} at seq {report.seq}, seed {scenario.seed}"))
     rows.append(("head", f"{report.head} of the log's chain"))
     return rows
+
+
+def _thinking(thinking_us: float, silent: int | None) -> str:
+    text = f"{thinking_us:.0f} us of CPU an agent-tick"
+    return f"{text}; {pluralize(silent, 'agent')} proposed nothing" if silent else text
 
 
 def _refusals(report: RunReport) -> list[tuple[str, str, str]]:

@@ -21,7 +21,7 @@ from placet.lab.turning.continuation import (
     states_at,
 )
 from placet.lab.turning.points import Point
-from placet.lab.turning.workers import Workers
+from placet.lab.turning.workers import ContinuationWorkers
 from placet.scenarios.ticks import tick_ns_of
 from placet.schemas.codec import Json
 from placet.schemas.log.expand import BatchRecord
@@ -148,7 +148,11 @@ class Blame:
 
 
 def find_causes(
-    log: EventLog, run: RunSource, workers: Workers, ticks: tuple[int, int], tipping: Tipping
+    log: EventLog,
+    run: RunSource,
+    workers: ContinuationWorkers,
+    ticks: tuple[int, int],
+    tipping: Tipping,
 ) -> Blame:
     """Find the causes of a turning point between two ticks.
 
@@ -191,7 +195,7 @@ class _Search:
     def __init__(
         self,
         run: RunSource,
-        workers: Workers,
+        workers: ContinuationWorkers,
         tipping: Tipping,
         before: TickState,
         records: Sequence[BatchRecord],

@@ -36,7 +36,7 @@ from placet.lab.turning.continuation import (
     states_at,
 )
 from placet.lab.turning.points import Point
-from placet.lab.turning.workers import Workers
+from placet.lab.turning.workers import ContinuationWorkers
 from placet.plugins.domains import remake
 from placet.scenarios.ticks import tick_ns_of
 from placet.schemas.codec import Json
@@ -217,7 +217,7 @@ def turning_point(
         )
     states = states_at(log, ticks, tick_ns_of(run.parsed))
     first = next(states)
-    workers = Workers(
+    workers = ContinuationWorkers(
         run,
         outcome if isinstance(outcome, str) else function,
         seeds=other_seeds(run.parsed.seed, seeds),

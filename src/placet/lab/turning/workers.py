@@ -21,7 +21,7 @@ _Waiting: TypeAlias = list[tuple[int, list[Future[list[bool]]]]]
 """The tick of each state in the executor's queue, and its tasks."""
 
 
-class Workers(AbstractContextManager["Workers"]):
+class ContinuationWorkers(AbstractContextManager["ContinuationWorkers"]):
     """Continues states under other seeds, here or in other processes.
 
     Args:
