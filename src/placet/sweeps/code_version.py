@@ -5,20 +5,18 @@ version of placet and of the package of each module that the scenario names, and
 of these modules and of the modules beside them that they import.
 """
 
-import ast
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
-from importlib.util import resolve_name
-from pathlib import Path
 from types import ModuleType
 
 from placet.kernel.plugin.registry import Registry
 from placet.plugins.domains import find_domain
 from placet.scenarios.collecting import collector_of
+from placet.scenarios.on_ray.modules import file_of_module, local_modules, modules_of
 from placet.scenarios.opening import domain_of, require_kinds_of
 from placet.scenarios.policies import column_policies_of, find_policy, policies_of
 from placet.scenarios.scenario import Scenario
@@ -103,37 +101,16 @@ class CodeReader:
         return CodeVersion(self._parts[key], Registry([domain]).fingerprint)
 
 
-def local_modules(modules: Iterable[ModuleType]) -> list[ModuleType]:
-    """Return modules, and the modules of the same folders that they import, directly or not.
-
-    Installed packages are left out, because they are known by their version.
-    """
-    found: dict[str, ModuleType] = {}
-    waiting = list(modules)
-    while waiting:
-        module = waiting.pop()
-        path = _file_of(module)
-        if module.__name__ in found or path is None:
-            continue
-        found[module.__name__] = module
-        if not is_installed(module):
-            imported = _imported_by(module, path)
-            waiting += [other for other in imported if not is_installed(other)]
-    return [found[name] for name in sorted(found)]
-
-
 def named_modules(domain: str, policies: Iterable[str], outcomes: Iterable[str]) -> set[ModuleType]:
     """Return the modules of a domain, of policies and of outcome functions."""
     targets = [find_domain(domain), *map(find_policy, policies), *map(find_outcome, outcomes)]
-    names = {getattr(target, "__module__", None) or type(target).__module__ for target in targets}
-    names |= {spec.partition(":")[0] for spec in (domain, *policies, *outcomes) if ":" in spec}
-    return {sys.modules[name] for name in names if name in sys.modules}
+    return modules_of(targets, (domain, *policies, *outcomes))
 
 
 def _read_parts(domain: str, policies: Sequence[str], outcomes: Sequence[str]) -> dict[str, str]:
     parts = {"placet": _version_of("placet") or "a source tree"}
     for module in local_modules(named_modules(domain, policies, outcomes)):
-        path = _file_of(module)
+        path = file_of_module(module)
         assert path is not None, "a local module has a file"
         parts[f"module {module.__name__}"] = sha256(path.read_bytes()).hexdigest()[:16]
         for package in _distributions().get(module.__name__.partition(".")[0], ()):
@@ -147,36 +124,6 @@ def _distributions() -> Mapping[str, Sequence[str]]:
     return packages_distributions()
 
 
-def _imported_by(module: ModuleType, path: Path) -> Iterator[ModuleType]:
-    """Yield the loaded modules that a module's import statements name."""
-    package = module.__name__ if path.name == "__init__.py" else module.__name__.rpartition(".")[0]
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = resolve_name("." * node.level + (node.module or ""), package)
-            names.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
-    return (sys.modules[name] for name in sorted(names) if name in sys.modules)
-
-
-def _file_of(module: ModuleType) -> Path | None:
-    path = getattr(module, "__file__", None)
-    return Path(path) if path is not None and path.endswith(".py") else None
-
-
-def is_installed(module: ModuleType) -> bool:
-    """Return whether a module is placet's own, of the standard library, or of a package."""
-    top = module.__name__.partition(".")[0]
-    path = _file_of(module)
-    return (
-        top == "placet"
-        or top in sys.stdlib_module_names
-        or path is None
-        or bool({"site-packages", "dist-packages"} & set(path.parts))
-    )
-
-
 def _version_of(package: str) -> str | None:
     try:
         return version(package)
@@ -187,5 +134,5 @@ def _version_of(package: str) -> str | None:
 def _described(name: str) -> str:
     kind, _, rest = name.partition(" ")
     if kind == "module" and rest in sys.modules:
-        return f"module {rest} ({_file_of(sys.modules[rest])})"
+        return f"module {rest} ({file_of_module(sys.modules[rest])})"
     return name

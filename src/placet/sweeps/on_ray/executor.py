@@ -16,10 +16,12 @@ from typing import Any, Final
 import ray
 from ray import cloudpickle, exceptions
 
+from placet.scenarios.on_ray import code_check
 from placet.schemas.codec import Json
 from placet.sweeps.failures import CallFailed, ExecutorUnfit, RunLost, RunTimedOut, WorkerDied
 from placet.sweeps.on_ray import group as group_module
 
+cloudpickle.register_pickle_by_value(code_check)
 cloudpickle.register_pickle_by_value(group_module)
 
 _GROUP_S: Final = 1.0

@@ -1,64 +1,23 @@
 """Opens Ray for one sweep, quietly, and closes it."""
 
 import contextlib
-import logging
 import os
-import signal
-import socket
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
+from placet.scenarios.on_ray.errors import RayUnusable
+from placet.scenarios.on_ray.session import connected, require_ray
+from placet.scenarios.on_ray.staging import Staged
 from placet.stores.files import make_folder, opened_private
 from placet.sweeps.errors import LabError
-from placet.sweeps.on_ray.staging import Staged, stage
+from placet.sweeps.on_ray.staging import stage
 from placet.sweeps.plan import SweepPlan
 from placet.sweeps.pools import Pools
 from placet.sweeps.study import RAY_LOG, writing
 
-_ENVIRONMENT: Final = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else, under `uv run`, workers would be started by uv
-}
 _CALLS_PER_SLOT: Final = 16
-_CONNECT_S: Final = 10.0
-
-
-def require_ray(address: str | None) -> None:
-    """Check that Ray is installed, and that something listens at an address.
-
-    Ray itself takes minutes to find out that nothing does.
-
-    Raises:
-        LabError: It is not, or nothing does.
-    """
-    if (address or "").startswith("ray://"):
-        raise LabError(
-            f"--ray-address {address}: Ray Client (ray://) streams no answers; start the sweep on "
-            "a machine of the cluster with --ray-address HOST:PORT, or by `ray job submit`"
-        )
-    os.environ.update({key: os.environ.get(key, value) for key, value in _ENVIRONMENT.items()})
-    try:
-        import ray  # noqa: F401, PLC0415  # an extra; after the environment is set
-    except ImportError:
-        raise LabError("--on ray needs Ray: pip install 'placet[ray]'") from None
-    if address is not None:
-        _require_listener(address)
-
-
-def _require_listener(address: str) -> None:
-    host, _, port = address.rpartition(":")
-    if not (host and port.isdecimal()):
-        raise LabError(f"--ray-address must be HOST:PORT of the cluster's head, got {address!r}")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
-    except (OSError, OverflowError, UnicodeError) as error:
-        raise LabError(
-            f"cannot reach Ray at {address}: {error}; start its head there with "
-            f"`ray start --head --port {port}`"
-        ) from error
 
 
 @contextlib.contextmanager
@@ -76,36 +35,25 @@ def ray_session(
     Raises:
         LabError: Ray cannot be started or reached.
     """
-    require_ray(address)
-    import ray  # noqa: PLC0415  # an extra
-
-    own: dict[str, Any] = {} if address else {"num_cpus": jobs, "include_dashboard": False}
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     with writing(folder):
         make_folder(folder)
         log = os.fdopen(opened_private(folder / RAY_LOG, os.O_WRONLY | os.O_APPEND), "a")
     # Ray prints about its workers on stdout, whatever `log_to_driver` says.
-    with log, contextlib.redirect_stdout(log):
-        try:
-            with TemporaryDirectory() as copies:  # `init` packs it; a kill later leaves nothing
-                staged.write(Path(copies))
-                ray.init(
-                    address or "local",
-                    log_to_driver=False,
-                    logging_level=logging.ERROR,
-                    runtime_env={"working_dir": copies},
-                    **own,
-                )
-        except Exception as error:
-            where = f"reach Ray at {address}" if address else "start Ray"
-            raise LabError(f"cannot {where}: {' '.join(str(error).split())}") from error
-        finally:
-            for number, handler in handlers.items():  # Ray takes SIGTERM, and prints a C++ stack
-                signal.signal(number, handler)
-        try:
-            yield
-        finally:
-            ray.shutdown()
+    with (
+        _as_lab_errors(),
+        log,
+        contextlib.redirect_stdout(log),
+        connected(address, slots=jobs, staged=staged, log=log),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _as_lab_errors() -> Iterator[None]:
+    try:
+        yield
+    except RayUnusable as error:
+        raise LabError(str(error)) from error
 
 
 def staged_for(plan: SweepPlan, address: str | None, ship: Iterable[Path]) -> Staged:
@@ -120,7 +68,8 @@ def staged_for(plan: SweepPlan, address: str | None, ship: Iterable[Path]) -> St
                 f"a worker of Ray cannot import {spec}: move the function into a module of the "
                 "current folder, which goes along"
             )
-    require_ray(address)
+    with _as_lab_errors():
+        require_ray(address)
     return stage(plan, ship)
 
 
