@@ -1,9 +1,17 @@
 """One world reached in five ways: its state digest, codes, seq, head and ledger are the same.
 
 By ordinary intents, by column batches as arrays, row by row, from its log, and resumed from it.
+And one run whose policies workers call: any number of them, processes and actors of Ray.
 """
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +20,14 @@ import pytest
 from placet.kernel import ColumnBatch, Kernel, KernelConfig, RecordList
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
+from placet.scenarios import load
+from placet.scenarios.engine import run_scenario
+from placet.scenarios.simulation import Simulation
+from placet.scenarios.thinking import Workers
 from tests.kernel.columns.lab import KINDS, OWN_ROW_KINDS, lab, lab_kernel, payload_of
 from tests.kernel.columns.laws import code, ordinary
+from tests.scenarios.test_workers import walkers
+from tests.sweeps.ray_program import ROOT, in_namespace
 
 N, CELLS, TICKS = 9, 14, 8
 CONFIG = KernelConfig(seed=11, quotas={"Roll": {"rate": 0.6, "burst": 1}})
@@ -118,3 +132,40 @@ def test_all_kinds_reach_one_world_in_four_ways(seed: int) -> None:
     digests = {kernel.world_digest() for kernel in kernels}
     assert digests == {world_digest(past.state, past.ledger).hex()}
     assert {kernel.seq for kernel in kernels} == {past.ledger.seq}
+
+
+# ---- policies on workers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_run_on_processes_ends_as_one_without_through_a_kill_in_mid_tick(count, tmp_path):
+    scenario = replace(load("town"), ticks=12)
+    alone = run_scenario(scenario)
+    store = f"sqlite:///{tmp_path}/run.db"
+    with Simulation(scenario, store=store, workers=Workers(count, slots=4)) as simulation:
+        transport: Any = simulation._runner.thinkers._transport  # type: ignore[attr-defined]
+        for tick in simulation.ticks(12):
+            if tick in {3, 7}:
+                pid = transport.pid(tick % count)
+                threading.Timer(0.002, os.kill, [pid, signal.SIGKILL]).start()
+        report = simulation.report
+    assert (report.digest, report.head) == (alone.digest, alone.head)
+
+
+@pytest.mark.slow
+def test_a_run_on_a_ray_of_its_own_ends_as_one_without(tmp_path):
+    command, environment = in_namespace(tmp_path)
+    done = subprocess.run(
+        [*command, sys.executable, "-m", "tests.scenarios.ray_alone"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    alone = run_scenario(walkers(count=8))
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found == {"found": [alone.digest, alone.head], "is_ray_open": False}

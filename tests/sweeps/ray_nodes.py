@@ -298,8 +298,8 @@ def answer(value):
     sys.stdout.flush()
 
 
-def main(folder):
-    nodes = Nodes(Path(folder))
+def main(folder, kind: type[Nodes] = Nodes):
+    nodes = kind(Path(folder))
     answer("ready")
     try:
         for line in sys.stdin:
@@ -309,4 +309,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1])

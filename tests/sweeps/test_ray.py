@@ -1,9 +1,6 @@
 """Sweeps on Ray: what travels, what is refused, and every fault on three simulated nodes."""
 
 import json
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,64 +10,15 @@ from placet.lab import run_scenarios
 from placet.sweeps.errors import LabError
 from placet.sweeps.on_ray.staging import stage
 from placet.sweeps.plan import plan_sweep
+from tests.sweeps.ray_program import ray_program
 from tests.sweeps.sweeping import InlineExecutor, short_town
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
     """Return a function that asks the program of `ray_nodes` for a fault."""
-    unshare = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-rn"]
-    if (
-        not (shutil.which("unshare") and shutil.which("ip"))
-        or subprocess.run([*unshare, "true"], check=False).returncode
-    ):
-        pytest.skip("no network namespace can be made here")
-    folder = tmp_path_factory.mktemp("ray")
-    home = folder / "home"
-    home.mkdir()
-    environment = {
-        **os.environ,
-        "HOME": str(home),
-        "RAY_TMPDIR": f"/tmp/placet-{os.getpid()}",  # sockets have short paths
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-        "PYTHONPATH": str(ROOT),
-    }
-    command = 'ip link set lo up; exec "$@"'
-    program = [sys.executable, "-m", "tests.sweeps.ray_nodes", str(folder)]
-    with (folder / "stderr").open("w") as errors:
-        process = subprocess.Popen(
-            [*unshare, "sh", "-c", command, "sh", *program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            cwd=ROOT,
-            env=environment,
-        )
-    questions, answers = process.stdin, process.stdout
-    assert questions is not None
-    assert answers is not None
-
-    def answer():
-        for line in answers:
-            if line.startswith(("{", '"')):
-                return json.loads(line)
-        raise AssertionError((folder / "stderr").read_text()[-3000:])
-
-    def ask(name):
-        questions.write(f"{name}\n")
-        questions.flush()
-        return answer()
-
-    assert answer() == "ready"
-    yield ask
-    questions.close()
-    process.wait(60)
-    answers.close()
-    shutil.rmtree(environment["RAY_TMPDIR"], ignore_errors=True)
+    with ray_program("tests.sweeps.ray_nodes", tmp_path_factory.mktemp("ray")) as ask:
+        yield ask
 
 
 slow = pytest.mark.slow

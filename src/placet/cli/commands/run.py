@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
@@ -121,6 +121,20 @@ _ThinkTimeout: TypeAlias = Annotated[
         "Default: 600.",
     ),
 ]
+_On: TypeAlias = Annotated[
+    Literal["here", "ray"] | None,
+    typer.Option(help="Workers are processes of this machine, or on Ray. Default: here."),
+]
+_RayAddress: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Head of a Ray cluster. Default: a Ray of this run alone, on this machine.",
+    ),
+]
+_WorkerGpus: TypeAlias = Annotated[
+    float | None, typer.Option(min=0, metavar="G", help="GPUs that Ray reserves for a worker.")
+]
 
 
 def run(
@@ -140,6 +154,9 @@ def run(
     watch: _Watch = False,
     workers: _Workers = None,
     think_timeout: _ThinkTimeout = None,
+    on: _On = None,
+    ray_address: _RayAddress = None,
+    worker_gpus: _WorkerGpus = None,
     as_json: AsJson = False,
 ) -> int:
     """Run a scenario and print a report.
@@ -151,7 +168,7 @@ def run(
     # Here, because scenarios and what checks them are 60 ms that the help need not pay.
     from placet.cli.commands import run_session as session  # noqa: PLC0415  # see above
 
-    called_by = session.workers_of(workers, think_timeout)
+    called_by = session.workers_of(workers, think_timeout, on, ray_address, worker_gpus)
     world = None
     if resume is None:
         chosen, store = session.start(scenario, agents, ticks, seed, store, settings or [])

@@ -1,6 +1,8 @@
 """The run of a scenario by one command: start or resume, run, verify, report."""
 
+import sys
 from collections.abc import Iterator
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from shlex import quote
 from typing import Any, Final
@@ -33,7 +35,7 @@ from placet.scenarios.loader import split_override
 from placet.scenarios.policies import column_policies_of, policies_of
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
-from placet.scenarios.thinking import THINK_TIMEOUT_S, Workers
+from placet.scenarios.thinking import THINK_TIMEOUT_S, Workers, WorkersOn
 from placet.schemas.log.record import record_hash
 from placet.schemas.printable import printable
 from placet.stores.gc_tuning import tuned_gc
@@ -106,18 +108,28 @@ def resumed(store: str) -> tuple[Scenario, str, str]:
     return recorded_run.scenario, store if file_of(log) is None else log.url, recorded_run.world
 
 
-def workers_of(count: int | None, timeout_s: float | None) -> Workers | None:
+def workers_of(
+    count: int | None,
+    timeout_s: float | None,
+    on: WorkersOn | None,
+    address: str | None,
+    gpus: float | None,
+) -> Workers | None:
     """Return the workers of the options of a command; None if the policies are called without.
 
     Raises:
         BadParameter: A value is invalid, or an option stands without --workers.
     """
     if count is None:
-        if timeout_s is not None:
-            raise typer.BadParameter("--think-timeout belongs to --workers")
+        for name, value in (("think-timeout", timeout_s), ("on", on), ("ray-address", address)):
+            if value is not None:
+                raise typer.BadParameter(f"--{name} belongs to --workers")
         return None
+    if on != "ray" and (address is not None or gpus is not None):
+        raise typer.BadParameter("--ray-address and --worker-gpus belong to --on ray")
+    timeout_s = THINK_TIMEOUT_S if timeout_s is None else timeout_s
     try:
-        return Workers(count, timeout_s=THINK_TIMEOUT_S if timeout_s is None else timeout_s)
+        return Workers(count, on or "here", address, gpus or 0.0, timeout_s)
     except ScenarioError as error:
         raise typer.BadParameter(str(error)) from error
 
@@ -138,7 +150,10 @@ def live(
             watch.open(run)
 
     description = f"{scenario.name}, {scenario.agents_count + scenario.members_count} agents"
-    with stop, progress_bar(description, scenario.ticks, "ticks") as on_tick, tuned_gc():
+    # Ray prints about its nodes on stdout, where the report is the only document.
+    workers: Workers | None = options.get("workers")
+    quiet = redirect_stdout(sys.stderr) if workers and workers.on == "ray" else nullcontext()
+    with quiet, stop, progress_bar(description, scenario.ticks, "ticks") as on_tick, tuned_gc():
         return run_scenario(
             scenario,
             collector=collector_of(scenario, collect_to),

@@ -3,13 +3,19 @@
 from functools import partial
 
 from placet.kernel.plugin.registry import Registry
+from placet.plugins.entry_points import POLICIES, load_named
 from placet.runtime.config import OrchestratorConfig
+from placet.scenarios.on_ray.errors import RayUnusable
+from placet.scenarios.on_ray.session import require_ray
+from placet.scenarios.policies import BUNDLED
 from placet.scenarios.population import Population
 from placet.scenarios.setup import RunSetup
 from placet.scenarios.thinking import Workers
+from placet.scenarios.values import ScenarioError
 from placet.scenarios.workers.job import job_of
 from placet.scenarios.workers.pool import WorkerThinkers
 from placet.scenarios.workers.processes import Processes
+from placet.scenarios.workers.transport import Transport
 
 
 def open_workers(
@@ -32,9 +38,8 @@ def open_workers(
         ScenarioError: A policy or the domain cannot travel, or a worker cannot work for the run.
     """
     scenario = setup.scenario
-    job = job_of(setup, registry, declared)
     return WorkerThinkers(
-        Processes(job, workers.count),
+        _transport(setup, workers, registry, declared),
         workers.count,
         population,
         setup.populations,
@@ -42,6 +47,25 @@ def open_workers(
         timeout_s=workers.timeout_s,
         on_notice=partial(_warn, setup.config),
     )
+
+
+def _transport(
+    setup: RunSetup, workers: Workers, registry: Registry, declared: frozenset[str]
+) -> Transport:
+    if workers.on == "here":
+        return Processes(job_of(setup, registry, declared), workers.count)
+    try:
+        require_ray(workers.address)
+    except RayUnusable as error:
+        raise ScenarioError(setup.scenario.name, "workers", str(error)) from error
+    from placet.scenarios.workers.on_ray import RayWorkers, by_value  # noqa: PLC0415  # an extra
+
+    job = job_of(setup, registry, declared, by_value)
+    given = (*setup.given_policies.values(), *setup.given_column_policies.values())
+    policies = (
+        load_named(POLICIES, p, "policy", BUNDLED) if isinstance(p, str) else p for p in given
+    )
+    return RayWorkers(job, workers, [*registry.domains, *policies])
 
 
 def _warn(config: OrchestratorConfig, sentence: str) -> None:
