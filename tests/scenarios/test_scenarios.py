@@ -312,7 +312,7 @@ def test_an_override_inside_a_value_is_refused(tmp_path):
 
 
 def test_an_unknown_scenario_lists_the_bundled_ones():
-    names = "flock market rush segregation shepherd sir town wealth"
+    names = "flock market planners rush segregation shepherd sir town wealth"
     assert bundled() == tuple(names.split())
     with pytest.raises(
         ScenarioError,

@@ -179,6 +179,52 @@ def test_a_collection_that_is_empty_is_known_on_a_copy():
     assert copy.kernel.sim_time == kernel.sim_time
 
 
+# ---- policies of whole cohorts
+
+
+def flockers(**options: object) -> Scenario:
+    scenario = walkers(count=7)
+    both = {
+        "stander": replace(scenario.agents["walker"], count=2, options={}),
+        "walker": replace(scenario.agents["walker"], policy=f"{MODULE}:Flockers", options=options),
+    }
+    return replace(scenario, agents=both)
+
+
+def test_a_policy_of_a_cohort_is_called_once_a_tick_and_worker():
+    called = worker_policies.Flockers
+    called.calls = 0
+    alone = run_scenario(flockers())
+    assert (called.calls, alone.silent) == (5, 1)
+    for count in (1, 3):
+        called.calls = 0
+        assert run_all(runner_on(flockers(), count), 5) == (alone.digest, alone.head)
+        assert called.calls == 5 * count
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"raises": 2}, r"raised ValueError: the model raises in tick 3 \(2 s\) for walker_1"),
+        ({"drops": 1}, r"propose_all returned [0-6] batches for [0-7] views; expected a batch"),
+    ],
+)
+def test_a_policy_of_a_cohort_that_fails_is_the_error_of_its_agents(options, problem):
+    for count in (1, 2):
+        with pytest.raises(PolicyError, match=problem) as error:
+            run_all(runner_on(flockers(**options), count), 5)
+        assert error.value.agent_id == "walker_1"
+        assert "the policies of 6 more agents failed too" in str(error.value)
+    with pytest.raises(PolicyError, match=problem):
+        run_scenario(flockers(**options))
+
+
+def test_a_policy_of_a_cohort_is_made_with_scenario_and_cohort():
+    folk = replace(walkers().agents["walker"], policy=f"{MODULE}:Misshapen", options={})
+    with pytest.raises(ScenarioError, match=r"expected a class made with \(scenario, cohort\)"):
+        run_scenario(replace(walkers(), agents={"walker": folk}))
+
+
 # ---- errors
 
 

@@ -88,3 +88,35 @@ class Park(World):
 
     def settings(self):
         return None
+
+
+class Flockers:
+    """A policy of a whole cohort; `calls` counts its calls in this process."""
+
+    calls = 0
+
+    def __init__(self, scenario, cohort):
+        self.options = scenario.agents[cohort].options
+
+    def propose_all(self, views):
+        type(self).calls += 1
+        if views[0].sim_time == self.options.get("raises"):
+            raise ValueError("the model raises")
+        if views[0].sim_time == self.options.get("drops"):
+            return [[] for _ in views[1:]]
+        return [self.one(view) for view in views]
+
+    def one(self, view):
+        x, y, _ = view.state["world.agents"][view.agent_id]["position"]
+        to = [x + len(view.agent_id) % 3, y + 1]
+        return [{"kind": "Move", "payload": {"to": to}}] if view.agent_id != "walker_2" else []
+
+
+class Misshapen:
+    """A policy of a cohort that is made like that of one agent."""
+
+    def __init__(self, member, scenario, intent):
+        pass
+
+    def propose_all(self, views):
+        return []

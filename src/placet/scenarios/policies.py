@@ -7,12 +7,15 @@ A policy is one of these, or the name of one: bundled, installed, or `module:att
     class Walker:
         def __init__(self, member, scenario, intent): ...     # one object for each agent
         def propose(self, view): ...
+    class Model:
+        def __init__(self, scenario, cohort): ...             # one object for each cohort
+        def propose_all(self, views): ...                     # a batch for each view
 
 A bundled policy is a function of its view, its agent's name and the seed. It has no memory and
 draws random values by name, so a run is reproducible in whatever order its agents are scheduled.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter, iscoroutinefunction, signature
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
@@ -61,6 +64,9 @@ class Cohorts(Protocol):
         """Return the cohorts, by name."""
 
 
+_COHORT_ARGUMENTS: Final = 2
+"""The policy of a whole cohort is made with the scenario and the name of the cohort."""
+
 _FACTORY_ARGUMENTS: Final = 3
 """A factory takes a member, the scenario, and an intent factory."""
 
@@ -78,6 +84,7 @@ BUNDLED: Final[Mapping[str, str]] = MappingProxyType(
         "child": "placet.scenarios.builtin.town:Child",
         "crier": "placet.scenarios.builtin.town:Crier",
         "grabber": "placet.scenarios.builtin.rush:Grabber",
+        "planner": "placet.scenarios.builtin.planners:Planner",
     }
 )
 
@@ -166,6 +173,14 @@ def factory_of(policy: AnyPolicy) -> PolicyFactory:
             f"policy {name} is async, and nothing awaits it here: write a plain function, or run "
             "its agent by an AgentActor of an Orchestrator"
         )
+    if is_class and hasattr(policy, "propose_all"):
+        if _arguments_of(policy) != _COHORT_ARGUMENTS:
+            raise LookupError(
+                f"policy {name} has propose_all and takes {_arguments_of(policy)} arguments; "
+                "expected a class made with (scenario, cohort), once for all agents of a cohort"
+            )
+        made: Any = policy
+        return _CohortFactory(made)
     match _arguments_of(think):
         case count if count == _FACTORY_ARGUMENTS:
             factory: PolicyFactory = think
@@ -236,3 +251,45 @@ class _FunctionPolicy:
 
     def __init__(self, think: Callable[[View], Iterable[Intent]]) -> None:
         self.propose = think
+
+
+class CohortPolicy(Protocol):
+    """Protocol of a policy that decides for all agents of a cohort at once.
+
+    A run calls it once a tick, on workers once a tick and worker, with the agents of that worker.
+    So the batch of an agent must not depend on which other views are in the call.
+    """
+
+    def propose_all(self, views: Sequence[View]) -> Sequence[Iterable[Mapping[str, Json]]]:
+        """Return a batch for each view, in their order."""
+
+
+class CohortMember:
+    """The policy of one agent whose cohort decides at once.
+
+    Attributes:
+        cohort_policy: The policy of the cohort.
+    """
+
+    __slots__ = ("cohort_policy",)
+
+    def __init__(self, cohort_policy: CohortPolicy) -> None:
+        self.cohort_policy = cohort_policy
+
+    def propose(self, view: View) -> Iterable[Any]:
+        """Return the batch for one view."""
+        (batch,) = self.cohort_policy.propose_all([view])
+        return batch
+
+
+class _CohortFactory:
+    """Makes the policy of each cohort once."""
+
+    def __init__(self, make: Callable[[Any, str], CohortPolicy]) -> None:
+        self._make = make
+        self._made: dict[str, CohortMember] = {}
+
+    def __call__(self, member: Member, scenario: Cohorts, intent: IntentFactory) -> CohortMember:
+        if member.cohort not in self._made:
+            self._made[member.cohort] = CohortMember(self._make(scenario, member.cohort))
+        return self._made[member.cohort]

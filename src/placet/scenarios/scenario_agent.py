@@ -1,12 +1,20 @@
 """An agent of a run: its policy, the intents that it builds, and the errors of its policy."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from inspect import isawaitable
 from pathlib import Path
 from traceback import extract_tb
 from typing import Final
 
-from placet.scenarios.policies import IntentFactory, PolicyFactory, ScriptedPolicy, find_policy
+from placet.scenarios.policies import (
+    CohortMember,
+    CohortPolicy,
+    IntentFactory,
+    PolicyFactory,
+    ScriptedPolicy,
+    find_policy,
+)
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.ticks import REQ_IDS, req_id_of
 from placet.scenarios.values import Member, ScenarioError
@@ -84,12 +92,21 @@ class ScenarioAgent:
             self._check(intent)
         return intent
 
-    def propose(self, view: View, tick: int) -> list[Intent]:
+    @property
+    def cohort_policy(self) -> CohortPolicy | None:
+        """The policy that decides for all agents of the cohort at once; None if there is none."""
+        policy = self._policy
+        return policy.cohort_policy if type(policy) is CohortMember else None
+
+    def propose(
+        self, view: View, tick: int, call: Callable[[View], object] | None = None
+    ) -> list[Intent]:
         """Return the policy's batch for a view; empty where it proposes nothing.
 
         Args:
             view: The agent's view.
             tick: Number of completed ticks.
+            call: Returns the policy's answer; None calls the policy.
 
         Raises:
             PolicyError: The policy raised, or returned something other than intents.
@@ -97,7 +114,7 @@ class ScenarioAgent:
         self._context_seq = view.view_seq
         self._next = tick * REQ_IDS
         try:
-            answer = self._policy.propose(view)
+            answer = self._policy.propose(view) if call is None else call(view)
             # A batch is mostly a list of intents that are complete.
             if type(answer) is list and len(answer) == 1:
                 intent = answer[0]
@@ -189,12 +206,49 @@ def propose_all(
 def batches_of(
     agents: Sequence[ScenarioAgent], views: Iterable[View], tick: int
 ) -> Iterator[list[Intent] | PolicyError]:
-    """Call the policy of every agent; yield its batch, or its error."""
+    """Call the policy of every agent; yield its batch, or its error.
+
+    A policy of a whole cohort is called once for all of its agents, before the others.
+    """
+    calls: dict[str, Callable[[View], object]] = {}
+    if any(agent.cohort_policy is not None for agent in agents):
+        views = list(views)
+        calls = _calls_of_cohorts(agents, views)
     for agent, view in zip(agents, views, strict=True):
         try:
-            yield agent.propose(view, tick)
+            yield agent.propose(view, tick, calls.get(agent.cohort))
         except PolicyError as error:
             yield error
+
+
+def _calls_of_cohorts(
+    agents: Sequence[ScenarioAgent], views: Sequence[View]
+) -> dict[str, Callable[[View], object]]:
+    """Call the policies of cohorts; return by cohort a function of a view that returns its batch.
+
+    The function raises the error of the policy.
+    """
+    shares: dict[str, tuple[CohortPolicy, list[View]]] = {}
+    for agent, view in zip(agents, views, strict=True):
+        if (policy := agent.cohort_policy) is not None:
+            shares.setdefault(agent.cohort, (policy, []))[1].append(view)
+    return {cohort: _call_of_cohort(*share) for cohort, share in shares.items()}
+
+
+def _call_of_cohort(policy: CohortPolicy, views: list[View]) -> Callable[[View], object]:
+    try:
+        answers = list(policy.propose_all(views))
+        if len(answers) != len(views):
+            problem = f"propose_all returned {len(answers)} batches for {len(views)} views"
+            raise ValueError(f"{problem}; expected a batch for each, [] for none")
+    except Exception as error:  # noqa: BLE001  # each agent reports it
+        return partial(_fail, error)
+    by_agent = dict(zip((view.agent_id for view in views), answers, strict=True))
+    return lambda view: by_agent[view.agent_id]
+
+
+def _fail(error: Exception, _view: View) -> object:
+    raise error
 
 
 def first_of(failures: Sequence[PolicyError]) -> PolicyError:

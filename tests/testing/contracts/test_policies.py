@@ -64,6 +64,10 @@ class TestGrabber(_Bundled):
     scenario, cohort_name, name = "rush", "guest", "grabber"
 
 
+class TestPlanner(_Bundled):
+    scenario, cohort_name, name = "planners", "planner", "planner"
+
+
 def test_each_bundled_policy_has_its_suite():
     assert {suite.name for suite in _Bundled.__subclasses__()} == set(BUNDLED)
 
