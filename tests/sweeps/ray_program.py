@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -26,7 +27,7 @@ def in_namespace(folder):
     environment = {
         **os.environ,
         "HOME": str(home),
-        "RAY_TMPDIR": f"/tmp/placet-{os.getpid()}",  # sockets have short paths
+        "RAY_TMPDIR": mkdtemp(prefix="placet-", dir="/tmp"),  # sockets have short paths
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
         "PYTHONPATH": str(ROOT),
