@@ -1,5 +1,6 @@
 """`placet run`: its report, the files it writes, and how it is stopped."""
 
+import re
 import signal
 import sys
 
@@ -200,6 +201,7 @@ def test_report_of_a_stopped_run_has_the_tick_of_the_stop(placet, own, monkeypat
     outcome = placet("run", "own.toml")
     assert outcome.code == 143
     assert "stopped by SIGTERM after tick 4 of 50; the log has all of them" in outcome.out
+    assert re.search(r"\n  Resume it:\n    placet run --resume \S+\n", outcome.out)
     assert "own.db is verified" in outcome.out
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -368,7 +368,8 @@ def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[L
             "green",
         )
     if report.is_stopped:
-        yield f"  Resume it:\n    placet run --resume {name}"
+        yield "  Resume it:"
+        yield f"    placet run --resume {name}"
     yield "  Next:"
     yield f"    placet log {name} --from {max(0, report.seq - 20)}"
     agent_id = next((member.agent_id for member in report.scenario.members()), None)

@@ -52,7 +52,7 @@ class PolicyFault(NamedTuple):
 
 
 @dataclass(slots=True)
-class Answer:
+class ThinkAnswer:
     """The answer to a request.
 
     Attributes:

@@ -17,7 +17,7 @@ from placet.scenarios.scenario_agent import PolicyError, ScenarioAgent, first_of
 from placet.scenarios.thinking import TickProposals
 from placet.scenarios.values import ScenarioError
 from placet.scenarios.workers.copies import NO_CUT, ChangeWriter
-from placet.scenarios.workers.messages import Answer, Share, ThinkRequest, error_of
+from placet.scenarios.workers.messages import Share, ThinkAnswer, ThinkRequest, error_of
 from placet.scenarios.workers.pickling import loads
 from placet.scenarios.workers.transport import Transport, WorkerLost
 
@@ -175,10 +175,10 @@ class WorkerThinkers:
         answer = self._transport.call(worker, request, changes)
         return _Call(answer, monotonic() + self._timeout_s)
 
-    def _answer(self, worker: int) -> Answer:
+    def _answer(self, worker: int) -> ThinkAnswer:
         pending, self._pending[worker] = self._pending[worker], None
         if pending is None:
-            return Answer()
+            return ThinkAnswer()
         for number in range(1, TRIES):
             try:
                 return self._received(worker, pending)
@@ -190,9 +190,9 @@ class WorkerThinkers:
                 pending = again
         return self._one_by_one(worker)
 
-    def _received(self, worker: int, pending: "_Call") -> Answer:
+    def _received(self, worker: int, pending: "_Call") -> ThinkAnswer:
         left_s = max(0.0, pending.deadline - monotonic())
-        answer: Answer = loads(pending.answer.result(left_s))
+        answer: ThinkAnswer = loads(pending.answer.result(left_s))
         self._cuts[worker] = self._writer.cut
         self._shares_sent[worker] = self._shares[worker]
         return answer
@@ -208,9 +208,9 @@ class WorkerThinkers:
         is_late = isinstance(error, TimeoutError)
         return f"it took longer than {self._timeout_s:g} s" if is_late else str(error)
 
-    def _one_by_one(self, worker: int) -> Answer:
+    def _one_by_one(self, worker: int) -> ThinkAnswer:
         """Ask a worker for one agent after the other, so that its death names an agent."""
-        share, whole = self._shares[worker], Answer()
+        share, whole = self._shares[worker], ThinkAnswer()
         names = [*(member.agent_id for _, member in share.agents), *share.populations]
         for place, name in enumerate(names):
             pending = self._ask(worker, place)
@@ -244,7 +244,7 @@ class WorkerThinkers:
         found.sort(key=lambda item: item[0])
         return found
 
-    def _columns(self, answers: Sequence[Answer]) -> list[ColumnBatch]:
+    def _columns(self, answers: Sequence[ThinkAnswer]) -> list[ColumnBatch]:
         made: list[ColumnBatch] = []
         for name in self._order:
             for answer in answers:
@@ -254,7 +254,7 @@ class WorkerThinkers:
         return made
 
 
-def _add(whole: Answer, answer: Answer) -> None:
+def _add(whole: ThinkAnswer, answer: ThinkAnswer) -> None:
     """Add the answer for one agent to that of a share."""
     whole.batches |= answer.batches
     whole.columns |= answer.columns

@@ -45,7 +45,7 @@ class RayWorker:
         return problem, where
 
     def think(self, request: bytes, changes: bytes) -> bytes:
-        """Call the policies of the share, and return the pickled `Answer`."""
+        """Call the policies of the share, and return the pickled `ThinkAnswer`."""
         from placet.scenarios.workers.pickling import loads  # noqa: PLC0415  # see above
 
         answer: bytes = self._worker.think(loads(request), changes)

@@ -13,7 +13,7 @@ from placet.scenarios.setup import populations_of
 from placet.scenarios.values import ScenarioError
 from placet.scenarios.workers.copies import Copy
 from placet.scenarios.workers.job import Job, column_policies_in, policies_in, registry_of
-from placet.scenarios.workers.messages import Answer, PolicyFault, Share, ThinkRequest
+from placet.scenarios.workers.messages import PolicyFault, Share, ThinkAnswer, ThinkRequest
 from placet.scenarios.workers.pickling import dumps, loads
 
 
@@ -33,8 +33,8 @@ class Worker:
         self._agents: dict[int, ScenarioAgent] = {}
 
     def think(self, request: ThinkRequest, changes: bytes) -> bytes:
-        """Call the policies of the share, and return the pickled `Answer`."""
-        answer = Answer()
+        """Call the policies of the share, and return the pickled `ThinkAnswer`."""
+        answer = ThinkAnswer()
         began = thread_time()
         self._copy.take(request.since, request.cut, loads(changes))
         answer.taking_s = thread_time() - began
@@ -48,7 +48,7 @@ class Worker:
             self._call_populations(request, answer)
         return self._pickled(answer, request.tick)
 
-    def _make_agents(self, answer: Answer) -> None:
+    def _make_agents(self, answer: ThinkAnswer) -> None:
         """Make the policies of new agents; forget those of agents that are no more of the share."""
         known, self._agents = self._agents, {}
         for place, (number, member) in enumerate(self._share.agents):
@@ -61,7 +61,7 @@ class Worker:
                     continue
             self._agents[number] = made
 
-    def _call_agents(self, request: ThinkRequest, answer: Answer) -> None:
+    def _call_agents(self, request: ThinkRequest, answer: ThinkAnswer) -> None:
         agents = list(self._agents.values())
         first, last = 0, len(agents)
         if request.only is not None:
@@ -75,7 +75,7 @@ class Worker:
             elif batch:
                 answer.batches[place] = batch
 
-    def _call_populations(self, request: ThinkRequest, answer: Answer) -> None:
+    def _call_populations(self, request: ThinkRequest, answer: ThinkAnswer) -> None:
         for place, name in enumerate(self._share.populations, len(self._share.agents)):
             if request.only not in {None, place}:
                 continue
@@ -85,7 +85,7 @@ class Worker:
             except PolicyError as error:
                 answer.column_faults[name] = _fault(error)
 
-    def _pickled(self, answer: Answer, tick: int) -> bytes:
+    def _pickled(self, answer: ThinkAnswer, tick: int) -> bytes:
         """Return an answer as bytes; a batch that cannot be pickled is a fault of its policy."""
         try:
             return dumps(answer)
