@@ -138,15 +138,23 @@ def test_all_kinds_reach_one_world_in_four_ways(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [1, 2, 4])
-def test_a_run_on_processes_ends_as_one_without_through_a_kill_in_mid_tick(count, tmp_path):
-    scenario = replace(load("town"), ticks=12)
+@pytest.mark.parametrize(
+    ("count", "ticks", "killed_in"),
+    [
+        *((count, 12, {3, 7}) for count in (1, 2, 4)),
+        pytest.param(2, 24, set(range(2, 22)), marks=pytest.mark.soak),
+    ],
+)
+def test_a_run_on_processes_ends_as_one_without_through_kills_in_mid_tick(
+    count, ticks, killed_in, tmp_path
+):
+    scenario = replace(load("town"), ticks=ticks)
     alone = run_scenario(scenario)
     store = f"sqlite:///{tmp_path}/run.db"
     with Simulation(scenario, store=store, workers=Workers(count, slots=4)) as simulation:
         transport: Any = simulation._runner.thinkers._transport  # type: ignore[attr-defined]
-        for tick in simulation.ticks(12):
-            if tick in {3, 7}:
+        for tick in simulation.ticks(ticks):
+            if tick in killed_in:
                 pid = transport.pid(tick % count)
                 threading.Timer(0.002, os.kill, [pid, signal.SIGKILL]).start()
         report = simulation.report
