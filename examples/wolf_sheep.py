@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kind, RuleRefusal, refuse
-from placet.kernel.prng import randint_below
 from placet.kernel.state.draft import Draft
-from placet.scenarios import IntentFactory, Member, Scenario
+from placet.scenarios import IntentFactory
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 from placet.schemas.view import View
@@ -98,18 +97,10 @@ def graze(_: View, intent: IntentFactory) -> Iterable[Intent]:
     yield intent("Graze")
 
 
-class Wolf:
-    """Hunts a sheep that it draws by its name and the tick."""
-
-    def __init__(self, member: Member, scenario: Scenario, intent: IntentFactory) -> None:
-        self.intent, self.name, self.seed = intent, member.agent_id, scenario.seed
-
-    def propose(self, view: View) -> Iterable[Intent]:
-        sheep = list(view.state[SHEEP])  # empty once the last is eaten
-        if sheep:
-            tick = round(view.sim_time)
-            number = randint_below(len(sheep), self.seed, tick, 0, 0, "prey", self.name)
-            yield self.intent("Hunt", sheep=sheep[number])
+def chase(view: View, intent: IntentFactory) -> Iterable[Intent]:
+    sheep = list(view.state[SHEEP])  # empty once the last is eaten
+    if sheep:
+        yield intent("Hunt", sheep=sheep[view.randint_below(len(sheep), "prey")])
 
 
 def is_extinct(state: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> bool:

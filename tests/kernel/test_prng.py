@@ -85,7 +85,7 @@ def test_draws_are_in_their_range_and_about_even():
     assert max(rolls.values()) < 600
     assert all(0 <= random_unit(0, tick, 0, 0, "u", "alice") < 1 for tick in range(300))
     assert randint_below(1, 0, 0, 0, 0, "", "") == 0
-    with pytest.raises(ValueError, match="a draw needs a bound >= 1, got 0"):
+    with pytest.raises(ValueError, match="a draw needs a bound of at least 1, an int, got 0"):
         randint_below(0, 0, 0, 0, 0, "", "")
 
 

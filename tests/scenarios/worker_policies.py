@@ -28,7 +28,8 @@ class Walker:
             return fail(self.options["fails"])
         me = view.state["world.agents"][self.name]["position"]
         crowd = len(view.near(me, 12.0))
-        return [self.intent("Move", to=[me[0] + 1 - crowd % 3, me[1] + 1])] if crowd > 1 else []
+        aside = view.randint_below(3, "aside") - 1
+        return [self.intent("Move", to=[me[0] + 1 - crowd % 3, me[1] + aside])] if crowd else []
 
     def is_due(self, sim_time):
         once = self.options.get("once")

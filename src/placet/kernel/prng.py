@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from struct import unpack
-from typing import Final
+from typing import Final, NamedTuple
 
 from placet.schemas.batch import sequence_form
+from placet.schemas.codec import without_numpy
 
 _MASK64: Final = (1 << 64) - 1
 _GOLDEN: Final = 0x9E3779B97F4A7C15
@@ -153,6 +154,33 @@ def randint_below(  # noqa: PLR0917  # the six words of every draw, and the boun
     return below(bound, random_u64(seed, tick, now_ns, n, purpose, agent_id))
 
 
+class MomentDraws(NamedTuple):
+    """The draws for decisions of agents at a moment, before any intent: those with `n` = 0.
+
+    Attributes:
+        seed: The world's seed.
+        tick: Number of completed ticks.
+        now_ns: Simulated time, nanoseconds.
+    """
+
+    seed: int
+    tick: int
+    now_ns: int
+
+    def random(self, purpose: str, agent_id: str) -> float:
+        """Draw a float in [0, 1)."""
+        return random_unit(*self, 0, purpose, agent_id)
+
+    def randint_below(self, bound: int, purpose: str, agent_id: str) -> int:
+        """Draw an int in 0..bound-1.
+
+        Raises:
+            ValueError: The bound is no int of at least 1.
+        """
+        bound = bound if type(bound) is int else without_numpy(bound)
+        return randint_below(bound, *self, 0, purpose, agent_id)
+
+
 def unit_of(bits: int) -> float:
     """Return 64 uniform bits as a float in [0, 1), a multiple of 2**-53."""
     return (bits >> 11) * 2.0**-53
@@ -164,8 +192,8 @@ def below(bound: int, bits: int) -> int:
     Source: multiply-shift, Lemire, ACM TOMACS 29 (2019).
 
     Raises:
-        ValueError: The bound is below 1.
+        ValueError: The bound is no int of at least 1.
     """
-    if bound < 1:
-        raise ValueError(f"a draw needs a bound >= 1, got {bound}")
+    if type(bound) is not int or bound < 1:
+        raise ValueError(f"a draw needs a bound of at least 1, an int, got {bound!r}")
     return bits * bound >> 64

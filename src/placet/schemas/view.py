@@ -22,6 +22,16 @@ class Places(Protocol):
         """Return the entities in a cell, sorted."""
 
 
+class Draws(Protocol):
+    """The random numbers of a moment of a world."""
+
+    def random(self, purpose: str, agent_id: str) -> float:
+        """Draw a number in [0, 1)."""
+
+    def randint_below(self, bound: int, purpose: str, agent_id: str) -> int:
+        """Draw an int in 0..bound-1."""
+
+
 class View(msgspec.Struct, frozen=True):
     """A consistent state of the world, as one agent may see it.
 
@@ -33,6 +43,7 @@ class View(msgspec.Struct, frozen=True):
         places: The positions in `state`; None in a view that was made by hand.
         leases: Running leases of entities that the agent sees: `collection/entity` to
             `{"until": simulated seconds, "own": whether the agent holds it}`.
+        draws: The random numbers of its moment; None in a view that was made by hand.
     """
 
     view_seq: int
@@ -41,6 +52,7 @@ class View(msgspec.Struct, frozen=True):
     state: Mapping[str, Mapping[str, Mapping[str, Json]]]
     places: Places | None = None
     leases: Mapping[str, Mapping[str, Json]] = {}
+    draws: Draws | None = None
 
     def ids(self, collection: str) -> tuple[str, ...]:
         """Return the ids of the visible entities of a collection, sorted.
@@ -90,6 +102,43 @@ class View(msgspec.Struct, frozen=True):
             ValueError: The cell is invalid, or no domain of the world has positions.
         """
         return self._positions().at(cell)
+
+    def random(self, purpose: str) -> float:
+        """Draw a number in [0, 1) for a decision of the agent.
+
+        The number is a function of the world's seed, the tick, the simulated time, the agent and
+        the purpose, so a run can be repeated, and no draw shifts another. Draws of one view with
+        different purposes are independent; a purpose that is used again gives the same number.
+
+        Args:
+            purpose: Name of the draw, such as `"step"`.
+
+        Raises:
+            ValueError: The view was made by hand.
+
+        Example:
+            `if view.random("panic") < 0.1: ...`
+        """
+        return self._draws().random(purpose, self.agent_id)
+
+    def randint_below(self, bound: int, purpose: str) -> int:
+        """Draw an int in 0..bound-1 for a decision of the agent, from the same words as `random`.
+
+        Raises:
+            ValueError: The bound is no int of at least 1, or the view was made by hand.
+
+        Example:
+            `[[0, 1], [1, 0], [0, -1], [-1, 0]][view.randint_below(4, "step")]`
+        """
+        return self._draws().randint_below(bound, purpose, self.agent_id)
+
+    def _draws(self) -> Draws:
+        if self.draws is None:
+            raise ValueError(
+                "this view was made by hand and has no random numbers; random and randint_below "
+                "need a view of a world, such as `refresh_view` returns"
+            )
+        return self.draws
 
     def _positions(self) -> Places:
         if self.places is None:

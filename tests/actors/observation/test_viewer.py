@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,10 +10,11 @@ from hypothesis import strategies as st
 from placet.actors.observation.viewer import Viewer
 from placet.domains.world import World
 from placet.domains.world.views import _Audible
-from placet.kernel import Domain, Kernel
+from placet.kernel import Domain, Kernel, randint_below, random_unit
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.identity import Ref
 from placet.schemas.intent import SCHEMA_VERSION
+from placet.schemas.view import View
 
 
 def propose(kernel, agent_id, number, kind, **payload):
@@ -204,3 +206,29 @@ def test_counting_public_messages_asks_about_each_once_for_all_agents(monkeypatc
         for name in names:
             assert len(viewer.view(kernel, name).state["world.speech"]) == count
         assert len(questions) - before <= count  # of each agent, about its own message
+
+
+def test_a_view_draws_as_an_intent_without_predecessors_does(kernel):
+    kernel.step(1.5)
+    view = Viewer(kernel).view(kernel, "ann")
+    words = kernel.config.seed, kernel.ledger.tick, kernel.ledger.now_ns, 0
+    assert view.random("dice") == random_unit(*words, "dice", "ann")
+    assert view.randint_below(10**9, "dice") == randint_below(10**9, *words, "dice", "ann")
+    assert view.randint_below(numpy.int64(6), "dice") in range(6)  # type: ignore[arg-type]  # a policy may pass it
+    drawn = {view.random("dice"), view.random("coin"), view.random("dice")}
+    assert len(drawn | {Viewer(kernel).view(kernel, "bob").random("dice")}) == 3
+    kernel.step(1.0)
+    assert Viewer(kernel).view(kernel, "ann").random("dice") not in drawn
+
+
+@pytest.mark.parametrize("bound", [0, -1, 2.5, True, "6", None])
+def test_a_bound_that_is_no_count_is_refused(kernel, bound):
+    with pytest.raises(ValueError, match="a bound of at least 1, an int, got"):
+        Viewer(kernel).view(kernel, "ann").randint_below(bound, "dice")
+
+
+def test_a_view_made_by_hand_draws_nothing():
+    view = View(0, 0.0, "ann", {})
+    for draw in (lambda: view.random("dice"), lambda: view.randint_below(6, "dice")):
+        with pytest.raises(ValueError, match="was made by hand and has no random numbers"):
+            draw()

@@ -59,7 +59,7 @@ def test_a_draft_reads_its_own_writes(draft):
         (lambda d: d.emit("mail", {"a": {1}}), TypeError, "plain JSON, got set"),
         (lambda d: d.normalize({"a": {1}}), TypeError, "plain JSON, got set"),
         (lambda d: d.warn("code", None), TypeError, "a warning is made of strings"),
-        (lambda d: d.randint_below(0, "x"), ValueError, "a draw needs a bound >= 1"),
+        (lambda d: d.randint_below(0, "x"), ValueError, "a draw needs a bound of at least 1"),
     ],
 )
 def test_an_invalid_write_is_an_error_and_changes_nothing(draft, act, error, why):

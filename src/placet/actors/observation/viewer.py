@@ -13,6 +13,7 @@ from placet.actors.observation.cut_indexes import Candidate, CutIndexes
 from placet.kernel.gate.changes import name_of
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.registry import without
+from placet.kernel.prng import MomentDraws
 from placet.kernel.state.tree import NO_ENTITIES, State, WorldState
 from placet.kernel.visibility.positions import Point, point_of
 from placet.schemas.codec import Json
@@ -42,8 +43,9 @@ class Viewer:
             self._cut = _Cut(tree.cut(), kernel, indexes)
             indexes.add(self._cut.state)
         state = _SeenState(self._cut, agent_id)
-        now_ns, leases = kernel.ledger.now_ns, _leases_seen(kernel, agent_id)
-        return View(kernel.seq, now_ns / SECOND_NS, agent_id, state, state, leases)
+        ledger, leases = kernel.ledger, _leases_seen(kernel, agent_id)
+        draws = MomentDraws(kernel.config.seed, ledger.tick, ledger.now_ns)
+        return View(kernel.seq, ledger.now_ns / SECOND_NS, agent_id, state, state, leases, draws)
 
 
 def _leases_seen(kernel: Kernel, agent_id: str) -> Mapping[str, Mapping[str, Json]]:

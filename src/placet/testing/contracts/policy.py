@@ -97,7 +97,7 @@ class _Call:
             name: {entity: deepcopy(dict(fields)) for entity, fields in entities.items()}
             for name, entities in view.state.items()
         }
-        self.view = View(view.view_seq, view.sim_time, view.agent_id, self.seen)
+        self.view = View(view.view_seq, view.sim_time, view.agent_id, self.seen, draws=view.draws)
 
     def intent(
         self, kind: str, mapping: Mapping[str, Json] | None = None, /, **payload: Json
