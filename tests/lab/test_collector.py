@@ -291,8 +291,11 @@ def test_function_that_fails_ends_the_collecting_and_not_the_world(tmp_path, err
         ({"agents": [3]}, "a field of the agents is a name, got 3"),
         ({"every": 0, "refusals": True}, "from 1 on, got 0"),
         ({"world": {"a": "math"}}, "expected module:function"),
-        ({"world": {"a": "no_such_module:f"}}, "cannot import no_such_module"),
-        ({"world": {"a": "math:nix"}}, "math has no function 'nix'"),
+        (
+            {"world": {"a": "no_such_module:f"}},
+            "cannot be imported: No module named 'no_such_module'",
+        ),
+        ({"world": {"a": "math:nix"}}, "'math' has no function 'nix'"),
     ],
 )
 def test_invalid_arguments_are_clear_errors(arguments, said):

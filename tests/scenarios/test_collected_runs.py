@@ -160,8 +160,8 @@ def test_folder_with_other_files_stops_the_run_before_its_log_is_written(tmp_pat
         ("collect.every=0", "collect.every: input should be greater than or equal to 1"),
         ("clock=realtime", 'need clock = "stepped"'),
         ("collect={every=1}", "there is nothing to collect"),
-        ("collect.world.width=widths:nix", "widths has no function 'nix'"),
-        ("collect.world.width=nowhere:f", "cannot import nowhere"),
+        ("collect.world.width=widths:nix", "'widths' has no function 'nix'"),
+        ("collect.world.width=nowhere:f", "'nowhere:f' cannot be imported"),
     ],
 )
 def test_invalid_collect_table_names_the_key(override, said):

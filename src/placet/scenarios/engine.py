@@ -68,6 +68,7 @@ def run_scenario(
     workers: Workers | None = None,
     on_open: Callable[[OpenRun], None] = lambda _: None,
     on_tick: Callable[[int], None] = lambda _: None,
+    on_end: Callable[[], None] = lambda: None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> RunReport:
     """Run a scenario to its end, and return its report; the log is closed then.
@@ -84,6 +85,7 @@ def run_scenario(
         workers: The processes that call the policies; None calls them in this one.
         on_open: Called with the open run, before the first tick.
         on_tick: Called with the number of completed ticks.
+        on_end: Called after the last tick, while the run is still open.
         is_stopped: Called before every tick; a started tick is always completed.
 
     Raises:
@@ -104,10 +106,10 @@ def run_scenario(
         workers=workers,
     )
     if collector is None:
-        return _run(setup, on_open, on_tick, is_stopped)
+        return _run(setup, on_open, on_tick, on_end, is_stopped)
     collector.begin()
     try:
-        report = _run(setup, on_open, on_tick, is_stopped)
+        report = _run(setup, on_open, on_tick, on_end, is_stopped)
     except BaseException:
         with suppress(CollectError):  # the rows so far are kept, and the first error is raised
             collector.close()
@@ -120,6 +122,7 @@ def _run(
     setup: RunSetup,
     on_open: Callable[[OpenRun], None],
     on_tick: Callable[[int], None],
+    on_end: Callable[[], None],
     is_stopped: Callable[[], bool],
 ) -> RunReport:
     if reason_for_actors(setup) is None:
@@ -130,11 +133,15 @@ def _run(
                 by_kernel.world.flush()
 
             on_open(OpenRun(by_kernel.report, lambda: by_kernel.world.kernel.state, change_now))
-            while by_kernel.report.ticks < setup.scenario.ticks and not is_stopped():
+            ticks = setup.scenario.ticks
+            while by_kernel.report.ticks < ticks and not by_kernel.has_ended:
+                if is_stopped():
+                    break
                 by_kernel.tick()
                 on_tick(by_kernel.report.ticks)
+            on_end()
             report = by_kernel.result()
-            report.is_stopped = report.ticks < setup.scenario.ticks
+            report.is_stopped = not report.has_ended and report.ticks < ticks
             return report
 
     def opened(world: Orchestrator) -> None:
@@ -146,7 +153,9 @@ def _run(
         state = partial(world.query_nowait, lambda kernel: kernel.state)
         on_open(OpenRun(runner.report, state, change_agent, world.metrics_url))
 
-    runner = ScenarioRunner(setup, on_open=opened, on_tick=on_tick, is_stopped=is_stopped)
+    runner = ScenarioRunner(
+        setup, on_open=opened, on_tick=on_tick, on_end=on_end, is_stopped=is_stopped
+    )
     with _rule_errors(runner):
         return asyncio.run(runner.run())
 

@@ -70,6 +70,7 @@ class KernelRunner:
 
     def __init__(self, setup: RunSetup, is_stopped: Callable[[], bool] = lambda: False) -> None:
         began = perf_counter()
+        self._setup = setup
         self._scenario = scenario = setup.scenario
         self._collector = setup.collector
         reason = reason_for_actors(setup)
@@ -249,11 +250,21 @@ class KernelRunner:
         """Return the view that the policy of an agent would be called with now."""
         return self._view(agent_id)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the condition of the scenario ends the run here.
+
+        Raises:
+            ScenarioError: The condition raised, or returned no bool.
+        """
+        return self._setup.has_ended(self.report.ticks, self.world.kernel.state)
+
     def result(self) -> RunReport:
         """Return the report of the ticks that were run here, complete; a copy. O(agents)."""
         report, kernel = self.report, self.world.kernel
         return replace(
             report,
+            has_ended=self.has_ended,
             sim_time=kernel.sim_time,
             refusals=report.refusals.copy(),
             examples=report.examples.copy(),

@@ -33,7 +33,7 @@ class RunReport:
     """The result of a run.
 
     Attributes:
-        ticks: Completed ticks; fewer than the scenario's if the run was stopped.
+        ticks: Completed ticks; fewer than the scenario's if the run was stopped or ended.
         resumed_at: Ticks completed before this run resumed; None if it did not resume.
         sim_time: Simulated time at the end, seconds.
         submitted: Intents; every intent of a refused batch counts as refused.
@@ -45,6 +45,7 @@ class RunReport:
         head: Hash of the last record, to which the chain of the log leads.
         time: How simulated time ran: `clock`, and with dilation its factors.
         is_stopped: The run was stopped before its last tick.
+        has_ended: The condition of the scenario ended the run, `Scenario.until`.
         rule_errors: Number of exceptions of rules and hooks that were contained, with
             `on_rule_error = "refuse"`; each is logged.
         acts: By cohort, in a run whose time does not wait for the agents: there a slow agent may
@@ -74,6 +75,7 @@ class RunReport:
     store: str = ""
     time: dict[str, Json] = field(default_factory=dict)
     is_stopped: bool = False
+    has_ended: bool = False
     rule_errors: int = 0
     acts: dict[str, CohortActs] = field(default_factory=dict)
     calls: int = 0
@@ -193,6 +195,7 @@ class RunReport:
             "agents": self.agents,
             "ticks": self.ticks,
             "resumed_at": self.resumed_at,
+            **({"has_ended": self.has_ended} if self.scenario.until is not None else {}),
             "sim_time": self.sim_time,
             "intents": {
                 "submitted": self.submitted,

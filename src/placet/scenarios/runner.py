@@ -46,6 +46,7 @@ class ScenarioRunner:
         setup: The domain, configuration and policies of the run.
         on_open: Called with the open world, before the first tick.
         on_tick: Called with the number of completed ticks.
+        on_end: Called after the last tick, while the world is still open.
         is_stopped: Called before every tick; a started tick is always completed.
 
     Attributes:
@@ -59,6 +60,7 @@ class ScenarioRunner:
         *,
         on_open: Callable[[Orchestrator], None] = lambda _: None,
         on_tick: Callable[[int], None] = lambda _: None,
+        on_end: Callable[[], None] = lambda: None,
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.report = RunReport(setup.scenario)
@@ -69,6 +71,7 @@ class ScenarioRunner:
         self._is_resumed = setup.is_resumed
         self._on_open = on_open
         self._on_tick = on_tick
+        self._on_end = on_end
         self._is_stopped = is_stopped
         self._population: Population
         self._handles: dict[str, AgentHandle] = {}
@@ -108,8 +111,9 @@ class ScenarioRunner:
                 await world.query(self._collector.attach)
             with await self._opened_workers(world):
                 await self._run_ticks(world)
+            self._on_end()
             report.rule_errors = rules.faults
-            report.is_stopped = report.ticks < scenario.ticks
+            report.is_stopped = not report.has_ended and report.ticks < scenario.ticks
             report.silent = report.silent_of(self._population.agents)
             report.seconds = perf_counter() - started
             report.sim_time, report.seq = world.sim_time, world.seq
@@ -137,10 +141,17 @@ class ScenarioRunner:
         if scenario.clock != "stepped":
             await self._run_unstepped(world)
             return
-        while report.ticks < scenario.ticks and not self._is_stopped():
+        while not await self._has_ended(world) and report.ticks < scenario.ticks:
+            if self._is_stopped():
+                return
             await self._change_agents(world)
             await self._tick(world)
             self._on_tick(report.ticks)
+
+    async def _has_ended(self, world: Orchestrator) -> bool:
+        report, setup = self.report, self._setup
+        report.has_ended = await world.query(lambda k: setup.has_ended(report.ticks, k.state))
+        return report.has_ended
 
     async def _register(self, world: Orchestrator) -> None:
         """Register the agents of the scenario in their order, many in one durable write.

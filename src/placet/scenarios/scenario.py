@@ -70,6 +70,8 @@ class Scenario:
         seed: Seed of ties, random draws, positions and policies.
         ticks: Number of steps.
         tick_s: Simulated seconds of one step.
+        until: A function of the state, `module:function`: the run ends after the first tick at
+            which it returns True. None: after the last tick. Needs `clock = "stepped"`.
         settings: Keywords of the domain.
         quotas: Kind -> `{"rate": per second, "burst": count}`.
         staleness_threshold: As in `OrchestratorConfig`; None is off.
@@ -96,6 +98,7 @@ class Scenario:
     seed: Annotated[int, Field(strict=True, ge=0, le=SEED_MAX)] = 0
     ticks: Annotated[int, Field(strict=True, ge=0, le=SCENARIO_TICKS_MAX)]
     tick_s: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
+    until: str | None = None
     settings: Table = field(default_factory=dict)
     quotas: Mapping[str, QuotaTable] = field(default_factory=dict)
     staleness_threshold: Annotated[int, Field(strict=True, ge=0)] | None = None
@@ -337,10 +340,11 @@ def as_text(scenario: Scenario) -> str:
 
     It is text and not an object, because the order of agents and objects is part of a scenario.
     The default of `on_rule_error` is left out: a run without exceptions does not depend on it. So
-    are populations and leases where there are none: the log stays that of an earlier release.
+    are populations, leases and `until` where there are none: the log stays that of an earlier
+    release.
     """
     left_out = {"on_rule_error"} if scenario.on_rule_error == "raise" else set()
-    left_out |= {name for name in ("populations", "leases") if not getattr(scenario, name)}
+    left_out |= {name for name in ("populations", "leases", "until") if not getattr(scenario, name)}
     return _scenario().dump_json(scenario, exclude=left_out).decode()
 
 
@@ -427,6 +431,9 @@ def _checked(source: str, scenario: Scenario) -> Scenario:
     if scenario.populations and scenario.clock != "stepped":
         problem = f'populations act at ticks, which need clock = "stepped", got {scenario.clock!r}'
         raise ScenarioError(source, "clock", problem)
+    if scenario.until is not None and scenario.clock != "stepped":
+        problem = f'a run ends at a tick, which needs clock = "stepped", got {scenario.clock!r}'
+        raise ScenarioError(source, "until", problem)
     if both := sorted(scenario.populations.keys() & scenario.agents.keys()):
         problem = f"there are agents and a population of the name {both[0]!r}; rename one"
         raise ScenarioError(source, f"populations.{both[0]}", problem)

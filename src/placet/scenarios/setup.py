@@ -14,6 +14,7 @@ from placet.kernel.plugin.domain import Domain, require_attributes
 from placet.kernel.plugin.registry import declared_collections
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import recorded_world
+from placet.scenarios.ending import EndCondition, end_condition_of
 from placet.scenarios.opening import domain_of, require_kinds_of
 from placet.scenarios.policies import AnyPolicy, PolicyFactory, column_policies_of, policies_of
 from placet.scenarios.scenario import Scenario, as_text
@@ -62,6 +63,7 @@ class RunSetup:
         workers: The processes that call the policies; None calls them in this one.
         given_policies: By cohort, its policy as it was given.
         given_column_policies: By population, likewise.
+        ends: The condition that ends the run before its last tick; None is none.
     """
 
     scenario: Scenario
@@ -79,11 +81,20 @@ class RunSetup:
     workers: Workers | None = None
     given_policies: Mapping[str, AnyPolicy] = field(default_factory=dict)
     given_column_policies: Mapping[str, str | Callable[..., Any]] = field(default_factory=dict)
+    ends: EndCondition | None = None
 
     def __post_init__(self) -> None:
         require_attributes(self.domain)
         if self.workers is not None:
             self.workers.require_fit(self.scenario.name, self.scenario.clock)
+
+    def has_ended(self, ticks: int, state: Mapping[str, Any]) -> bool:
+        """Return whether the condition of the scenario ends the run at a state after ticks.
+
+        Raises:
+            ScenarioError: The condition raised, or returned no bool.
+        """
+        return self.ends is not None and ticks > 0 and self.ends(state)
 
 
 def prepare(
@@ -133,6 +144,7 @@ def prepare(
         workers=workers,
         given_policies={name: one.policy for name, one in scenario.agents.items()},
         given_column_policies={n: one.policy for n, one in scenario.populations.items()},
+        ends=end_condition_of(scenario),
     )
     is_stepped = scenario.clock == "stepped"
     recorded = recorded_world(store) if is_resumed or is_stepped else None

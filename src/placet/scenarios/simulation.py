@@ -179,6 +179,7 @@ class Simulation:
     ) -> RunReport:
         """Run a number of ticks, and return the report of all ticks that this object has run.
 
+        A scenario with `until` ends earlier, after the first tick at which that is true.
         Ticks that the log of an earlier process has count: a program that was killed in
         `run(ticks=100)` ends at tick 100 when it is started again.
 
@@ -216,7 +217,7 @@ class Simulation:
         return self._run_to(self._goal)
 
     def _run_to(self, goal: int) -> Iterator[int]:
-        while self.tick < goal:
+        while self.tick < goal and not self._runner.has_ended:
             self._runner.tick()
             yield self.tick
 

@@ -11,12 +11,14 @@ SEED: Final = "seed"
 COUNTS: Final = ("submitted", "admitted", "refused")
 RULE_ERRORS: Final = "rule_errors"
 """Column of the contained exceptions of rules and hooks, if a run contains them."""
+ENDED_AT: Final = "ended_at"
+"""Column of the tick after which the condition of a scenario ended a run, if it has one."""
 ENDS: Final = ("seq", "digest", "status", "error", "seconds")
 CODE: Final = "code"
 RUNS: Final = ("runs", "failed")
 """Columns of the means over the seeds of a scenario."""
 
-_OWN: Final = frozenset({SEED, *COUNTS, RULE_ERRORS, *ENDS, CODE, *RUNS})
+_OWN: Final = frozenset({SEED, *COUNTS, RULE_ERRORS, ENDED_AT, *ENDS, CODE, *RUNS})
 TABLES: Final = frozenset({"settings", "quotas", "agents", "objects", "collect"})
 """Keys of a scenario that are tables: the keys in them fill columns, and they themselves none."""
 

@@ -41,15 +41,12 @@ def execute(
     runs: list[OpenRun] = []
     states: list[Mapping[str, Any]] = []
 
-    def on_open(run: OpenRun) -> None:
-        runs.append(run)
-        if with_state and not scenario.ticks:
-            states.append(KnownState.of(run.state()))
-
     def on_tick(ticks: int) -> None:
         if half is not None:
             half.advance(before.plus(ticks, runs[0].report))
-        if with_state and ticks == scenario.ticks:
+
+    def on_end() -> None:
+        if with_state:
             states.append(KnownState.of(runs[0].state()))
 
     collector = collector_of(scenario, None)
@@ -61,13 +58,15 @@ def execute(
             store=store,
             is_resumed=before.ticks > 0,
             snapshot_every_seqs=None,
-            on_open=on_open,
+            on_open=runs.append,
             on_tick=on_tick,
+            on_end=on_end,
         )
     if half is not None:
         half.end()
     counts = before.plus(report.ticks, report)
     is_contained = scenario.on_rule_error == "refuse"
+    ended_at = report.ticks if report.has_ended else None
     row: Row = {
         "ticks": report.ticks,
         "submitted": counts.submitted,
@@ -75,6 +74,7 @@ def execute(
         "refused": counts.submitted - counts.admitted,
         "refusals": dict(sorted(counts.refusals.items())),
         **({"rule_errors": counts.rule_errors} if is_contained else {}),
+        **({"ended_at": ended_at} if scenario.until is not None else {}),
         "seq": report.seq,
         "digest": report.digest,
         "resumed_at": report.resumed_at,

@@ -69,6 +69,7 @@ class _Row(TypedDict):
     refused: NotRequired[_Count]
     refusals: NotRequired[dict[str, _Count]]
     rule_errors: NotRequired[_Count]
+    ended_at: NotRequired[_Count | None]
     seq: NotRequired[_Count]
     digest: NotRequired[str]
     resumed_at: NotRequired[_Count | None]

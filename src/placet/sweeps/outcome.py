@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from placet.plugins.domains import import_from_here
+from placet.plugins.functions import find_function
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
-from placet.schemas.name_suggestions import did_you_mean
 from placet.sweeps.errors import LabError
 
 Outcome: TypeAlias = Callable[[Mapping[str, Mapping[str, Mapping[str, Json]]]], bool]
@@ -29,26 +28,10 @@ def find_outcome(spec: str) -> Outcome:
     """
     if spec in _here:
         return _here[spec]
-    module_name, colon, name = spec.partition(":")
-    if not (colon and module_name and name):
-        raise LabError(f"the outcome {spec!r} names no function; expected module:function")
     try:
-        module = import_from_here(module_name)
-    except ImportError as error:
-        raise LabError(f"the module of the outcome {spec!r} cannot be imported: {error}") from error
-    function = getattr(module, name, None)
-    if not callable(function):
-        near = [
-            key
-            for key, value in vars(module).items()
-            if callable(value) and not isinstance(value, type) and not key.startswith("_")
-            if getattr(value, "__module__", "") == module_name
-        ]
-        raise LabError(
-            f"the module {module_name!r} has no function {name!r}; {did_you_mean(name, near)}"
-        )
-    outcome: Outcome = function
-    return outcome
+        return find_function(spec)
+    except LookupError as error:
+        raise LabError(f"the outcome: {error}") from error
 
 
 def spec_of(outcome: Outcome | str) -> str:

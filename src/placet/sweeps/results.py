@@ -11,7 +11,7 @@ from placet.schemas.codec import Json
 from placet.schemas.html_table import html_table
 from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.printable import defused, printable
-from placet.sweeps.columns import CODE, COUNTS, ENDS, RULE_ERRORS, SEED, TABLES
+from placet.sweeps.columns import CODE, COUNTS, ENDED_AT, ENDS, RULE_ERRORS, SEED, TABLES
 from placet.sweeps.errors import LabError
 from placet.sweeps.files import replaced_whole
 from placet.sweeps.formats import Row
@@ -38,7 +38,8 @@ class Results(Sequence[Row]):
     A row has the dotted keys in which the scenarios differ, `seed`, the outcomes, the counts of
     intents `submitted`, `admitted` and `refused`, `seq`, `digest`, `status` (`done`, `failed`,
     `died`, `timeout`), `error` (None if done) and `seconds`. If the study has rows of several code
-    versions, also `code`; and of scenarios with `on_rule_error = "refuse"`, also `rule_errors`.
+    versions, also `code`; and of scenarios with `on_rule_error = "refuse"`, also `rule_errors`;
+    of scenarios with `until`, `ended_at`: the tick after which it was true, None if it never was.
 
     Args:
         rows: The rows, all with the keys `columns`.
@@ -123,7 +124,7 @@ class Results(Sequence[Row]):
         groups: dict[int, list[Row]] = {}
         for group, row in zip(self._groups, self.rows, strict=True):
             groups.setdefault(group, []).append(row)
-        measures = [*self.outcomes, *COUNTS, *({RULE_ERRORS} & set(self.columns))]
+        measures = [*self.outcomes, *COUNTS, *({RULE_ERRORS, ENDED_AT} & set(self.columns))]
         return [
             {
                 **{key: rows[0][key] for key in self.parameters},
@@ -301,7 +302,8 @@ def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[st
     outcomes = list(dict.fromkeys(name for row in rows for name in row.get("outcomes", ())))
     versions = {(row["scenario"], row["code"]) for row in rows}
     with_code = len(versions) > len(leaves)
-    counts = [*COUNTS, *([RULE_ERRORS] if any(RULE_ERRORS in row for row in rows) else [])]
+    optional = (RULE_ERRORS, ENDED_AT)
+    counts = [*COUNTS, *(name for name in optional if any(name in row for row in rows))]
     names = [*parameters, SEED, *outcomes, *counts, *ENDS, *([CODE] if with_code else [])]
     flat = [
         {

@@ -30,7 +30,7 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import State, WorldState
-from placet.plugins.domains import import_from_here
+from placet.plugins.functions import find_function
 from placet.schemas.codec import Json, from_numpy
 from placet.schemas.json_value import InvalidJsonValue, format_value, to_json_value
 from placet.schemas.keywords import explain_keywords
@@ -543,20 +543,12 @@ def _function(name: str, function: WorldFunction | str) -> WorldFunction:
     statistic = statistic_named(str(function))
     if statistic is not None:
         return statistic
-    module, colon, attribute = str(function).partition(":")
-    if not colon:
+    if ":" not in str(function):
         raise CollectError(
             f"world.{name}: expected module:function, or a statistic of a field such as "
             f"mean(world.agents/energy), got {function!r}"
         )
     try:
-        imported = import_from_here(module)
-    except ImportError as error:
-        raise CollectError(f"world.{name}: cannot import {module}: {error}") from error
-    found = getattr(imported, attribute, None)
-    if not callable(found):
-        names = [key for key in dir(imported) if not key.startswith("_")]
-        hint = did_you_mean(attribute, names)
-        raise CollectError(f"world.{name}: {module} has no function {attribute!r}; {hint}")
-    chosen: WorldFunction = found
-    return chosen
+        return find_function(str(function))
+    except LookupError as error:
+        raise CollectError(f"world.{name}: {error}") from error

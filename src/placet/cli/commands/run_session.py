@@ -261,6 +261,8 @@ def report_lines(
     if report.is_stopped:
         note = "" if report.store == MEMORY else "; the log has all of them"
         yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}{note}"
+    if report.has_ended:
+        yield f"ended by {scenario.until} after tick {report.ticks} of {scenario.ticks}"
     yield ""
     yield TextTable(_figures(report))
     if on_workers and (spent := report.thinking_us) is not None and spent < PAYS_FROM_US:
