@@ -4,6 +4,7 @@ import asyncio
 import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -123,13 +124,20 @@ def run(
 
 
 async def _result(name: str, seconds: float, scale: Scale) -> dict[str, Json]:
+    return described(name, await SUITE[name](scale, seconds), seconds)
+
+
+def described(name: str, figures: dict[str, Json], seconds: float) -> dict[str, Json]:
+    """Return figures as a result: with the workload, and where and when they were measured."""
     blank = {"intents_per_second": None, "ratio_to_reference": None, "verdict_ms": None}
     return {
         "workload": name,
         **blank,
-        **await SUITE[name](scale, seconds),
+        **figures,
         "seconds": seconds,
         "seed": SEED,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "load": round(os.getloadavg()[0], 2),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "machine": machine(),
         "versions": {library: version(library) for library in _LIBRARIES},
@@ -203,7 +211,7 @@ def _column_table(result: dict[str, Json]) -> TextTable:
 
 def _step_table(result: dict[str, Json]) -> TextTable:
     """Return the table of workload `step`, in which every figure is per act of one agent."""
-    head = ("batches of 1", "agents", "CPU µs an act (p25-p75)", "÷ (p25-p75)", "compared with")
+    head = ("what", "agents", "CPU µs an act (p25-p75)", "÷ (p25-p75)", "compared with")
     rows = [
         (
             row["name"],

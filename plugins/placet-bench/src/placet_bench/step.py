@@ -213,7 +213,7 @@ async def measured(steppers: Sequence[Stepper], acts: int, seconds: float) -> li
         return await alternate(steppers, acts, seconds)
 
 
-def _row(costs: Costs, base: Costs | None = None, bar: str = "") -> dict[str, Json]:
+def row_of(costs: Costs, base: Costs | None = None, bar: str = "") -> dict[str, Json]:
     """Return a row of the table: a cost, and its ratio to the cost of another stepper."""
     stepper = costs.stepper
     row: dict[str, Json] = {
@@ -246,14 +246,14 @@ async def step(scale: Scale, seconds: float) -> dict[str, Json]:
     notes.append(f"L3: `placet run town --no-verify` takes {town.middle:.2f} CPU s")
     by_name = {costs.stepper.name: costs for costs in same}
     rows = [
-        _row(by_name[L1], by_name.get(MESA), "≤ 10, aim ≤ 6"),
-        _row(by_name[L2], by_name[L1], "aim ≤ 1.3"),
-        *(_row(costs, by_name[MESA]) for costs in same[2:]),
-        *(_row(costs, growth[0]) for costs in growth),
-        *(_row(costs, envs[0], "≤ 1.5") for costs in envs),
-        *(_row(plain) for plain in plains),
-        _row(look, bar="≤ 100"),
-        _row(sight),
+        row_of(by_name[L1], by_name.get(MESA), "≤ 10, aim ≤ 6"),
+        row_of(by_name[L2], by_name[L1], "aim ≤ 1.3"),
+        *(row_of(costs, by_name[MESA]) for costs in same[2:]),
+        *(row_of(costs, growth[0]) for costs in growth),
+        *(row_of(costs, envs[0], "≤ 1.5") for costs in envs),
+        *(row_of(plain) for plain in plains),
+        row_of(look, bar="≤ 100"),
+        row_of(sight),
     ]
     figures: dict[str, Json] = {
         "batch_intents": 1,
