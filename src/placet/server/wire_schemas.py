@@ -281,7 +281,7 @@ _CONDITION: Final = {
             op={"enum": _COMPARISONS},
             value={"description": "the expected value", "examples": [0]},
         ),
-        _object(path=_CONDITION_PATH, op={"const": "in"}, value={"type": "array"}),
+        _object(path=_CONDITION_PATH, op={"const": "in"}, value={"type": "array", "items": {}}),
         _object(path=_CONDITION_PATH, op={"enum": ["exists", "absent"]}),
     ]
 }
