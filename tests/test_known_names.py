@@ -26,7 +26,9 @@ from placet.kernel.plugin.domain import Domain, Kind
 from placet.kernel.plugin.known_names import require_effect
 from placet.kernel.plugin.registry import Registry
 from placet.lab import Collector
+from placet.scenarios.engine import run_scenario
 from placet.scenarios.scenario import Scenario, from_values
+from placet.scenarios.thinking import Workers
 from placet.scenarios.values import AgentCohort, Collect, ObjectSort, ScenarioError
 from placet.schemas.config import Leases
 from placet.schemas.errors import ValidationError
@@ -259,6 +261,11 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "key of collect": (lambda _: scenario(collect={"evry": 1, "refusals": True}), "every"),
     "field of collect": (lambda _: collected(agents=["positon"]), "position"),
     "collection of collect": (lambda _: collected(agents=["world.agent/position"]), "world.agents"),
+    "function of until": (
+        lambda _: run_scenario(scenario(until="tests.scenarios.test_ending:is_tru")),
+        "is_true",
+    ),
+    "place of workers": (lambda _: Workers(1, on="hre"), "here"),  # type: ignore[arg-type]  # misspelled
     "function of collect": (
         lambda _: Collector(world={"n": "placet.lab:Collectr"}),
         "Collector",
@@ -368,6 +375,7 @@ CASES_OF: dict[str, Any] = {
         "objects": "entries have the keys of `ObjectSort`; their names are made here",
         "populations": "its names are examined in tests/scenarios/test_populations.py",
         "collect": ["key of collect"],
+        "until": ["function of until"],
     },
     "AgentCohort": {
         "policy": ["policy of a cohort"],
@@ -411,6 +419,7 @@ CASES_OF: dict[str, Any] = {
         "quotas": ["quotas of a simulation"],
         "on_rule_error": ["on_rule_error"],
         "collector": ["field of collect"],
+        "workers": ["place of workers"],
     },
     "Collector": {
         "agents": ["field of collect", "collection of collect"],

@@ -52,6 +52,7 @@ def number(looked, name):
 def test_a_run_is_watched_paused_stepped_and_an_agent_suspended(browser, tmp_path, engine):
     store = tmp_path / "town.db"
     options = ["--agents", 20, "--ticks", 100_000, "--store", store, "--no-verify", "--watch"]
+    options += ["--ticks-per-second", 2]
     options += ["--metrics-port", free_port()] if engine == "actors" else []
     with running("run", "town", *options) as run:
         assert run.stderr is not None
@@ -59,6 +60,10 @@ def test_a_run_is_watched_paused_stepped_and_an_agent_suspended(browser, tmp_pat
         address = next(line for line in lines if "watch it at" in line).split()[-1]
         with looking(browser, address) as looked:
             page = looked.page
+            expect(page.get_by_label("at most")).to_have_value("2")
+            page.get_by_label("at most").select_option("as fast as it can")
+            expect(page.get_by_label("at most")).to_have_value("")
+            page.wait_for_timeout(1000)
             page.get_by_role("button", name="Pause the world").click()
             expect(page.get_by_role("button", name="Resume the world")).to_be_visible()
             looked.press("End")

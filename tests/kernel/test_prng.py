@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.kernel import randint_below, random_u64, random_unit
-from placet.kernel.prng import LANE_BYTES, agent_key, draw_state, mix64, mix_lanes, mix_word
+from placet.kernel.prng import (
+    LANE_BYTES,
+    MomentDraws,
+    agent_key,
+    draw_state,
+    mix64,
+    mix_lanes,
+    mix_word,
+)
+from placet.schemas.view import View
 
 WORDS = st.integers(0, 2**64 - 1)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]))
@@ -96,3 +105,16 @@ def test_mixing_is_spread_and_depends_on_every_word():
     tops = [len(list(same)) for _, same in groupby(sorted(word >> 61 for word in words))]
     assert len(tops) == 8
     assert max(tops) < 150
+
+
+def test_the_draws_of_a_moment_are_those_before_any_intent():
+    draws = MomentDraws(7, 3, 1_500_000_000)
+    words = 7, 3, 1_500_000_000, 0, "dice", "ann"
+    assert draws.random("dice", "ann") == random_unit(*words)
+    assert draws.randint_below(6, "dice", "ann") == randint_below(6, *words)
+    assert draws.randint_below(np.int64(6), "dice", "ann") in range(6)  # type: ignore[arg-type]  # a policy may pass it
+    view = View(0, 0.0, "ann", {}, draws=draws)
+    assert view.random("dice") == draws.random("dice", "ann")
+    assert view.randint_below(6, "dice") == draws.randint_below(6, "dice", "ann")
+    with pytest.raises(ValueError, match="was made by hand and has no random numbers"):
+        View(0, 0.0, "ann", {}).random("dice")

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from queue import Empty, Queue
 from threading import Thread
+from time import monotonic
 from typing import IO, Final
 
 from placet.cli.signals import StopSignals
@@ -28,10 +30,16 @@ class Watch:
         store: The store of the run, which another process can read.
         is_stopped: Returns whether the run was told to end; a pause ends then.
         domains: Names of the domains that the player is given, `module:attribute`.
+        ticks_per_second: Most ticks in a second of real time, which the page can change; None is
+            no limit.
     """
 
     def __init__(
-        self, store: str, is_stopped: Callable[[], bool], domains: Sequence[str] = ()
+        self,
+        store: str,
+        is_stopped: Callable[[], bool],
+        domains: Sequence[str] = (),
+        ticks_per_second: float | None = None,
     ) -> None:
         self._store, self._domains = store, domains
         self._is_stopped = is_stopped
@@ -39,6 +47,8 @@ class Watch:
         self._run: OpenRun | None = None
         self._process: subprocess.Popen[str] | None = None
         self._is_paused = False
+        self._ticks_per_second = ticks_per_second
+        self._began = self._due = -inf
         self.page = ""
 
     def open(self, run: OpenRun) -> None:
@@ -50,6 +60,8 @@ class Watch:
         self._run = run
         command = [sys.executable, "-P", "-m", "placet", "play", self._store, "--json", "--control"]
         command += [f"--domain={name}" for name in self._domains]
+        if self._ticks_per_second is not None:
+            command.append(f"--ticks-per-second={self._ticks_per_second}")
         # In another session: Ctrl-C stops the run, whose end ends the player.
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
@@ -63,13 +75,22 @@ class Watch:
         notify(f"placet run: watch it at {self.page}")
         Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
 
+    def note_tick(self) -> None:
+        """Note the end of a tick, from which the time of the next one is computed."""
+        self._began = monotonic()
+        self._set_due()
+
     def is_stopped(self) -> bool:
-        """Execute the new commands, wait while paused, and return whether the run is to end."""
+        """Execute the new commands, wait until a tick is due, and return whether the run ends."""
         while not self._is_stopped():
+            wait_s = _LOOK_SECONDS if self._is_paused else self._due - monotonic()
             try:
-                command = self._commands.get(self._is_paused, _LOOK_SECONDS)
+                if wait_s > 0:
+                    command = self._commands.get(timeout=min(wait_s, _LOOK_SECONDS))
+                else:
+                    command = self._commands.get_nowait()
             except Empty:
-                if not self._is_paused:
+                if wait_s <= 0:
                     return False
                 continue
             if self._do(command):
@@ -96,9 +117,16 @@ class Watch:
         what = command["command"]
         if what in {"suspended", "resumed"}:
             self._change_agent(command["agent"], what)
+        elif what == "speed":
+            self._ticks_per_second = command["ticks_per_second"]
+            self._set_due()
         else:
             self._is_paused = what != "resume"
         return bool(what == "step")
+
+    def _set_due(self) -> None:
+        speed = self._ticks_per_second
+        self._due = -inf if speed is None else self._began + 1 / speed
 
     def _change_agent(self, agent_id: str, change: str) -> None:
         assert self._run is not None, "commands come from an open run's player"

@@ -22,12 +22,12 @@ def find_function(spec: str) -> Callable[..., Any]:
         raise LookupError(f"the module of {spec!r} cannot be imported: {error}") from error
     found: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(found):
-        near = [
+        own = [
             key
             for key, value in vars(module).items()
             if callable(value) and not isinstance(value, type) and not key.startswith("_")
             if getattr(value, "__module__", "") == module_name
         ]
-        hint = did_you_mean(name, near)
+        hint = did_you_mean(name, own or [key for key in dir(module) if not key.startswith("_")])
         raise LookupError(f"the module {module_name!r} has no function {name!r}; {hint}")
     return found

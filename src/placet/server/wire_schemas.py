@@ -218,8 +218,9 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         bars=array_schema(array_schema(_SEQ, minItems=3, maxItems=3)),
         codes=_OPEN,
         store=_or_null("string"),
-        controls=array_schema({"enum": ["approvals", "pause", "step", "suspend"]}),
+        controls=array_schema({"enum": ["approvals", "pause", "speed", "step", "suspend"]}),
         paused=_BOOLEAN,
+        ticks_per_second=_or_null("number"),
     ),
     "Moment": _object(
         record={"type": "integer", "minimum": -1},

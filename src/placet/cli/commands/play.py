@@ -45,6 +45,7 @@ def play(
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     domain: AgainBy = None,
     control: Annotated[bool, typer.Option(hidden=True)] = False,
+    ticks_per_second: Annotated[float | None, typer.Option(hidden=True)] = None,
     as_json: AsJson = False,
 ) -> int:
     """Play a log in the browser.
@@ -65,7 +66,7 @@ def play(
     serve = ServeConfig(host=host, port=port, tokens=tokens, limits=limits)
     credentials, token = serve.credentials_or_new()
     source = Source(log, again_by(domain), store, domain or ())
-    controls = _controls() if control else None
+    controls = _controls(ticks_per_second) if control else None
     app = build_play_app(_world_of(log), source, serve, credentials, controls)
     listening = listener.listen(serve)
     url = listener.url_of(listening)
@@ -82,7 +83,7 @@ def play(
     return listener.run_to_signal(listening, listener.run_server(app, serve, listening, tell))
 
 
-def _controls() -> "SentControls":
+def _controls(ticks_per_second: float | None) -> "SentControls":
     """Return the control of the run that started this process, over its pipes.
 
     Commands go to standard output. The run's end closes standard input, which ends this process.
@@ -97,7 +98,7 @@ def _controls() -> "SentControls":
         say_json(command)
 
     Thread(target=end_with_run, daemon=True).start()
-    return SentControls(send)
+    return SentControls(send, ticks_per_second)
 
 
 def _world_of(log: EventLog) -> str:

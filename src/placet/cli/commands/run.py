@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
@@ -105,6 +106,14 @@ _Watch: TypeAlias = Annotated[
         "--watch", help="Print the address of a player that shows the run in the browser."
     ),
 ]
+_TicksPerSecond: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        metavar="N",
+        help="With --watch: most ticks in a second of real time; the page can change it. "
+        "Default: no limit.",
+    ),
+]
 _Workers: TypeAlias = Annotated[
     int | None,
     typer.Option(
@@ -152,6 +161,7 @@ def run(
     collect_to: _CollectTo = None,
     no_verify: _NoVerify = False,
     watch: _Watch = False,
+    ticks_per_second: _TicksPerSecond = None,
     workers: _Workers = None,
     think_timeout: _ThinkTimeout = None,
     on: _On = None,
@@ -175,9 +185,13 @@ def run(
     else:
         _require_alone(resume, (scenario, agents, ticks, seed, store, settings or None))
         chosen, store, world = session.resumed(resume)
+    if ticks_per_second is not None and not (watch and 0 < ticks_per_second < inf):
+        raise CommandError(
+            f"--ticks-per-second needs --watch and a number above 0, got {ticks_per_second:g}"
+        )
     stop = StopSignals()
     collected = session.collected_at(chosen, store, collect_to)
-    watching = _watch(chosen, store, stop) if watch else None
+    watching = _watch(chosen, store, stop, ticks_per_second) if watch else None
     report = session.live(
         chosen,
         stop,
@@ -198,7 +212,9 @@ def run(
     return code
 
 
-def _watch(scenario: "Scenario", store: str, stop: StopSignals) -> "Watch":
+def _watch(
+    scenario: "Scenario", store: str, stop: StopSignals, ticks_per_second: float | None
+) -> "Watch":
     """Return the player of a run that begins.
 
     Raises:
@@ -215,7 +231,7 @@ def _watch(scenario: "Scenario", store: str, stop: StopSignals) -> "Watch":
         raise CommandError("--watch needs the extra serve: pip install 'placet[serve]'")
     # A domain of a script is in no package: the log does not name the place of its module.
     given = [scenario.domain] if ":" in scenario.domain else []
-    return Watch(store, stop.is_set, given)
+    return Watch(store, stop.is_set, given, ticks_per_second)
 
 
 def _require_alone(store: str, others: Sequence[object]) -> None:

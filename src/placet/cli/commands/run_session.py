@@ -154,11 +154,17 @@ def live(
     workers: Workers | None = options.get("workers")
     quiet = redirect_stdout(sys.stderr) if workers and workers.on == "ray" else nullcontext()
     with quiet, stop, progress_bar(description, scenario.ticks, "ticks") as on_tick, tuned_gc():
+
+        def ticked(ticks: int) -> None:
+            on_tick(ticks)
+            if watch is not None:
+                watch.note_tick()
+
         return run_scenario(
             scenario,
             collector=collector_of(scenario, collect_to),
             on_open=opened,
-            on_tick=on_tick,
+            on_tick=ticked,
             is_stopped=stop.is_set if watch is None else watch.is_stopped,
             **options,
         )

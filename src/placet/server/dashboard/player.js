@@ -221,11 +221,17 @@ async function readHistory() {
   }
 }
 
-function showControls({ controls, paused }) {
+function showControls({ controls, paused, ticks_per_second: speed }) {
   show("control", controls.includes("pause"));
   show("world-step", controls.includes("step"));
   write("world-pause", paused ? "Resume the world" : "Pause the world");
   byId("world-step").disabled = !paused;
+  show("run-speed", controls.includes("speed"));
+  const chosen = byId("ticks-per-second");
+  if (document.activeElement === chosen) return;
+  const value = speed === null ? "" : String(speed);
+  if (![...chosen.options].some((one) => one.value === value)) chosen.add(new Option(`${speed} ticks a second`, value));
+  chosen.value = value;
 }
 
 const worldPath = (rest) => `api/v1/worlds/${encodeURIComponent(world)}${rest}`;
@@ -410,6 +416,7 @@ function listen() {
   startState(() => showTables().catch(complain));
   startInspect({ path, moment: () => moment, jump, find, playFork, mark: markOnMap, suspend, mayControl: () => history?.controls.includes("suspend") });
   byId("world-pause").addEventListener("click", () => control(history.paused ? "/resume" : "/pause"));
+  byId("ticks-per-second").addEventListener("change", ({ target }) => control("/speed", { ticks_per_second: target.value === "" ? null : Number(target.value) }));
   byId("world-step").addEventListener("click", () => control("/step", { dt: 1 }));
   byId("play").addEventListener("click", () => (play ? stop() : start()));
   byId("back").addEventListener("click", () => step(-1));

@@ -10,13 +10,15 @@ class Controls(NamedTuple):
     """The control of one world.
 
     Attributes:
-        commands: Permitted commands, of `approvals`, `pause`, `step`, `suspend`; none where it is
-            only read.
+        commands: Permitted commands, of `approvals`, `pause`, `speed`, `step`, `suspend`; none
+            where it is only read.
         is_paused: The world is paused.
+        ticks_per_second: Most ticks in a second of real time; None is no limit.
     """
 
     commands: Sequence[str] = ()
     is_paused: bool = False
+    ticks_per_second: float | None = None
 
 
 class SentControls:
@@ -24,21 +26,31 @@ class SentControls:
 
     Args:
         send: Sends a command.
+        ticks_per_second: As the run was started with.
 
     Attributes:
         commands: What can be done.
         is_paused: The run was told to pause; a started tick is completed first.
+        ticks_per_second: Most ticks in a second of real time; None is no limit.
     """
 
-    def __init__(self, send: Callable[[dict[str, Json]], None]) -> None:
-        self.commands = ["pause", "step", "suspend"]
+    def __init__(
+        self, send: Callable[[dict[str, Json]], None], ticks_per_second: float | None = None
+    ) -> None:
+        self.commands = ["pause", "speed", "step", "suspend"]
         self.is_paused = False
+        self.ticks_per_second = ticks_per_second
         self._send = send
 
     def order(self, command: str) -> None:
         """Order `pause` after the present tick, `resume`, or `step`: one tick, and a pause."""
         self.is_paused = command != "resume"
         self._send({"command": command})
+
+    def set_speed(self, ticks_per_second: float | None) -> None:
+        """Limit the ticks in a second of real time; None is no limit."""
+        self.ticks_per_second = ticks_per_second
+        self._send({"command": "speed", "ticks_per_second": ticks_per_second})
 
     def change_agent(self, agent_id: str, change: str) -> None:
         """Change an agent before the next tick; `change` is `suspended` or `resumed`."""

@@ -164,7 +164,12 @@ async def get_history(world: str, request: Request) -> Json:
     described = await _answer(world, request, _described)
     _, timelines = _shared(request)
     controls = timelines.controls(world)
-    return {**described, "controls": controls.commands, "paused": controls.is_paused}
+    return {
+        **described,
+        "controls": controls.commands,
+        "paused": controls.is_paused,
+        "ticks_per_second": controls.ticks_per_second,
+    }
 
 
 def _question(path: str, summary: str, answer: str) -> Callable[[_Read], _Read]:

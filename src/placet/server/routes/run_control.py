@@ -3,11 +3,13 @@
 The paths are those of an open world, so that the page need not know which it controls.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+from msgspec import Meta
 from starlette.requests import Request
 
 from placet.server.history.controls import SentControls
+from placet.server.http.parameters import Fields
 from placet.server.http.problems import Problem
 from placet.server.http.routing import WORLD_PREFIX, Routes
 
@@ -18,6 +20,16 @@ if TYPE_CHECKING:
 table = Routes("control", WORLD_PREFIX)
 
 _USUAL: Final = (401, 403, 404)
+
+
+class Speed(Fields, frozen=True):
+    """The body of `set_speed_of_run`.
+
+    Attributes:
+        ticks_per_second: Most ticks in a second of real time, above 0; null is no limit.
+    """
+
+    ticks_per_second: Annotated[float, Meta(gt=0, le=1e6)] | None
 
 
 @table.on("POST", "/pause", "Pause a run", "", *_USUAL, status=204)
@@ -36,6 +48,14 @@ async def resume_run(world: str, request: Request) -> None:
 async def step_run(world: str, request: Request) -> None:
     """Run one tick, and pause after it."""
     _controls(world, request).order("step")
+
+
+@table.on("POST", "/speed", "Set the speed of a run", "", *_USUAL, 422, status=204, body=Speed)
+async def set_speed_of_run(world: str, request: Request) -> None:
+    """Limit the ticks of the run in a second of real time; null is no limit."""
+    controls = _controls(world, request)
+    context: CallerContext = request.app.state.context
+    controls.set_speed((await context.read(request, Speed)).ticks_per_second)
 
 
 @table.on(
