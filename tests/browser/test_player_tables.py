@@ -132,5 +132,59 @@ def test_people_without_a_place_stand_in_rows(browser, sir):
         expect(page.locator("#map-legend")).to_contain_text("state")
         looked.press("End")
         looked.wait_fact("tick", "10 of 10")
-        expect(page.locator("#map-legend")).to_contain_text("1 (")
+        expect(page.locator("#map-legend")).to_contain_text("infectious (")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+COLOR_OF = """(map) => {
+  const copy = new OffscreenCanvas(map.width, map.height).getContext("2d");
+  copy.drawImage(map, 0, 0);
+  const { data } = copy.getImageData(0, 0, map.width, map.height);
+  const counts = {};
+  for (let at = 0; at < data.length; at += 4) {
+    const ink = `rgb(${data[at]}, ${data[at + 1]}, ${data[at + 2]})`;
+    if (data[at + 3] > 200) counts[ink] = (counts[ink] ?? 0) + 1;
+  }
+  return counts;
+}"""
+KEYS = """(keys) => keys.map(
+  (key) => [key.textContent, getComputedStyle(key, "::before").backgroundColor]
+)"""
+
+
+def test_cohorts_have_colors_of_their_own_and_a_menu_chooses_a_field(browser, folder):
+    for town in played(folder, "town", "--agents", "30", "--ticks", "3"):
+        with looking(browser, town.page) as looked:
+            page = looked.page
+            looked.press("End")
+            looked.wait_fact("tick", "3 of 3")
+            legend = page.locator("#map-legend")
+            expect(legend).to_contain_text("folk (")
+            keys = dict(page.locator("#map-legend .dot").evaluate_all(KEYS))
+            assert [key.partition(" (")[0] for key in keys] == [
+                *("folk", "merchant", "child", "crier"),
+                *("apple", "lamp", "well"),
+            ]
+            assert len(set(keys.values())) == 7
+            page.get_by_label("Color by").select_option("world.objects/sort")
+            expect(legend).to_contain_text("sort")
+
+
+def test_the_colors_of_cells_are_those_of_the_legend(browser, segregation):
+    with looking(browser, segregation.page) as looked:
+        page = looked.page
+        expect(page.locator("#map-legend")).to_contain_text("majority (")
+        keys = page.locator("#map-legend .dot").evaluate_all(KEYS)
+        shown = page.locator("#map").evaluate(COLOR_OF)
+        for text, ink in keys:  # cells are drawn with an opacity of 0.9, over nothing
+            count = int(text.partition("(")[2].rstrip(")"))
+            channels = [int(one) for one in re.findall(r"\d+", ink)]
+            near = [
+                pixels
+                for color, pixels in shown.items()
+                if all(
+                    abs(int(one) - other) <= 2
+                    for one, other in zip(re.findall(r"\d+", color), channels, strict=True)
+                )
+            ]
+            assert sum(near) > 50 * count

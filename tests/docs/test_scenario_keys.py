@@ -9,6 +9,7 @@ import pytest
 from placet.scenarios.policies import BUNDLED
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.values import AgentCohort, Collect, ColumnPopulation, ObjectSort
+from placet.schemas.portrayal import Portrayal
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "scenarios.md").read_text()
 NAMES = ["", *re.findall(r"^## `\[(\w+)", PAGE, re.MULTILINE)]
@@ -23,6 +24,7 @@ SECTIONS = dict(zip(NAMES, re.split(r"^## ", PAGE, flags=re.MULTILINE), strict=T
         ("populations", ColumnPopulation),
         ("objects", ObjectSort),
         ("collect", Collect),
+        ("portrayal", Portrayal),
     ],
 )
 def test_every_key_of_a_table_is_on_the_page(section, table):

@@ -30,6 +30,7 @@ class Watch:
         store: The store of the run, which another process can read.
         is_stopped: Returns whether the run was told to end; a pause ends then.
         domains: Names of the domains that the player is given, `module:attribute`.
+        portrayal: Name or path of the scenario whose portrayal the player uses; None for none.
         ticks_per_second: Most ticks in a second of real time, which the page can change; None is
             no limit.
     """
@@ -39,9 +40,11 @@ class Watch:
         store: str,
         is_stopped: Callable[[], bool],
         domains: Sequence[str] = (),
+        portrayal: str | None = None,
         ticks_per_second: float | None = None,
     ) -> None:
         self._store, self._domains = store, domains
+        self._portrayal = portrayal
         self._is_stopped = is_stopped
         self._commands: Queue[dict[str, Json]] = Queue()
         self._run: OpenRun | None = None
@@ -62,6 +65,8 @@ class Watch:
         command += [f"--domain={name}" for name in self._domains]
         if self._ticks_per_second is not None:
             command.append(f"--ticks-per-second={self._ticks_per_second}")
+        if self._portrayal is not None:
+            command.append(f"--portrayal={self._portrayal}")
         # In another session: Ctrl-C stops the run, whose end ends the player.
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(

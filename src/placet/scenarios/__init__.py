@@ -15,6 +15,7 @@ from placet.scenarios.policies import IntentFactory, ScriptedPolicy
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.scenario_agent import make_policy
 from placet.scenarios.values import AgentCohort, Member, ObjectSort, ScenarioError
+from placet.schemas.portrayal import Portrayal
 
 load: Final = Scenario.load
 
@@ -23,6 +24,7 @@ __all__ = [
     "IntentFactory",
     "Member",
     "ObjectSort",
+    "Portrayal",
     "Scenario",
     "ScenarioError",
     "ScriptedPolicy",

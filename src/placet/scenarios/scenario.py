@@ -47,8 +47,13 @@ from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_MAX, SWEEP_RUNS_MAX
 from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.names import path_part_fault
+from placet.schemas.portrayal import Portrayal, Portrayals
 
-_TABLES: Final[Mapping[str | int, type]] = {**ENTRIES, "collect": Collect}
+_TABLES: Final[Mapping[str | int, type]] = {
+    **ENTRIES,
+    "collect": Collect,
+    "portrayal": Portrayal,
+}
 _IN_TOML: Final = {"tuple_type": "input should be a list"}
 """Type of error -> message in terms of TOML, where pydantic names Python types."""
 
@@ -88,6 +93,7 @@ class Scenario:
         populations: Populations of like agents, by name; needs `clock = "stepped"`.
         objects: Sorts of objects, by name; passed to the domain as its keyword `objects`.
         collect: The rows to collect while it runs; None is none. Needs `clock = "stepped"`.
+        portrayal: How the player draws its collections and tables, by name. No log has it.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -112,6 +118,7 @@ class Scenario:
     populations: Mapping[str, ColumnPopulation] = field(default_factory=dict)
     objects: Mapping[str, ObjectSort] = field(default_factory=dict)
     collect: Collect | None = None
+    portrayal: Portrayals = field(default_factory=dict)
 
     @classmethod
     def load(cls, scenario: str | Path, *, overrides: Iterable[str] = ()) -> "Scenario":
@@ -339,11 +346,12 @@ def as_text(scenario: Scenario) -> str:
     """Return a scenario as JSON with all defaults, so that a run can be resumed from its log.
 
     It is text and not an object, because the order of agents and objects is part of a scenario.
-    The default of `on_rule_error` is left out: a run without exceptions does not depend on it. So
-    are populations, leases and `until` where there are none: the log stays that of an earlier
-    release.
+    The portrayal is left out: a run does not depend on it. So is the default of `on_rule_error`:
+    a run without exceptions does not depend on it. So are populations, leases and `until` where
+    there are none: the log stays that of an earlier release.
     """
-    left_out = {"on_rule_error"} if scenario.on_rule_error == "raise" else set()
+    left_out = {"portrayal"}
+    left_out |= {"on_rule_error"} if scenario.on_rule_error == "raise" else set()
     left_out |= {name for name in ("populations", "leases", "until") if not getattr(scenario, name)}
     return _scenario().dump_json(scenario, exclude=left_out).decode()
 

@@ -22,6 +22,7 @@ from placet.scenarios.thinking import Workers
 from placet.scenarios.ticks import tick_ns_of
 from placet.scenarios.values import Member, ScenarioError
 from placet.schemas.limits import Limits
+from placet.schemas.name_suggestions import did_you_mean
 from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.stores.url import open_event_log
 from placet.tables.collector import Collector
@@ -97,6 +98,23 @@ class RunSetup:
         return self.ends is not None and ticks > 0 and self.ends(state)
 
 
+def _require_portrayed(scenario: Scenario, domain: Domain) -> None:
+    """Refuse a portrayal of a table by a field that it does not have.
+
+    The fields of entities of other collections are declared nowhere; the player names a color
+    field that none has.
+
+    Raises:
+        ScenarioError: The field is unknown.
+    """
+    fields = {table.name: table.fields for table in domain.tables}
+    for name, portrayal in scenario.portrayal.items():
+        if name in fields and portrayal.color is not None and portrayal.color not in fields[name]:
+            problem = f"{name} has no field {portrayal.color!r}; "
+            problem += did_you_mean(portrayal.color, list(fields[name]))
+            raise ScenarioError(scenario.name, f"portrayal.{name}.color", problem)
+
+
 def prepare(
     scenario: Scenario,
     *,
@@ -128,9 +146,11 @@ def prepare(
             inside a tick.
         StoreError: The log cannot be read.
     """
+    domain = domain_of(scenario)
+    _require_portrayed(scenario, domain)
     setup = RunSetup(
         scenario=scenario,
-        domain=domain_of(scenario),
+        domain=domain,
         config=replace(
             config_of(scenario, store, world or scenario.name),
             metrics_port=metrics_port,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from placet.history.timeline.fold import PlayedState
-from placet.history.timeline.portrayal import Portrayal, layer_of, portrayals_of
+from placet.history.timeline.portrayal import RowPortrayal, layer_of, portrayals_of
 from placet.history.timeline.tables import PlayedPopulation, PlayedTable
 
 ROWS = 6
@@ -94,7 +94,7 @@ def test_a_layer_has_places_and_colors_as_arrays():
     heading = [[1, 0], [0, 1], [-1, 0], [0, -1], [2, 2], [0, 0]]
     position = np.arange(12).reshape(6, 2)
     drawn = table(PLACES, position=position, heading=heading)
-    portrayal = Portrayal(("position",), 0, {"heading": "direction", "energy": "number"})
+    portrayal = RowPortrayal(("position",), 0, {"heading": "direction", "energy": "number"})
     layer: Any = layer_of("lab.agents", drawn, portrayal, "heading", 5)
     assert (layer["count"], layer["total"], layer["grid"]) == (5, 6, False)
     assert decoded(layer["x"]) == [0, 2, 4, 6, 8]
@@ -107,7 +107,7 @@ def test_a_layer_has_places_and_colors_as_arrays():
 
 
 def test_cells_of_one_row_each_make_a_grid_and_shared_ones_are_spread():
-    portrayal = Portrayal(("cell",), 3, {})
+    portrayal = RowPortrayal(("cell",), 3, {})
     alone: Any = layer_of(
         "lab.agents", table({"cell": cell(8)}, cell=[8, 1, 2, 3, 4, 5]), portrayal, None, ROWS
     )

@@ -5,6 +5,7 @@ import signal
 import sys
 import webbrowser
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -23,6 +24,7 @@ from placet.stores.reading import log_to_read
 from placet.stores.snapshots.recovery import decode
 
 if TYPE_CHECKING:
+    from placet.schemas.portrayal import Portrayals
     from placet.server.history.controls import SentControls
 
 _OF_ONE_READER: Final = {
@@ -44,6 +46,14 @@ def play(
     tokens: TokensOption = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     domain: AgainBy = None,
+    portrayal: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCENARIO",
+            help="Draw the map by the [portrayal] of a scenario: a name, or a TOML file. "
+            "Default: that of the bundled scenario which the log is of.",
+        ),
+    ] = None,
     control: Annotated[bool, typer.Option(hidden=True)] = False,
     ticks_per_second: Annotated[float | None, typer.Option(hidden=True)] = None,
     as_json: AsJson = False,
@@ -65,7 +75,8 @@ def play(
     limits = HttpLimits() if tokens else replace(HttpLimits(), **_OF_ONE_READER)
     serve = ServeConfig(host=host, port=port, tokens=tokens, limits=limits)
     credentials, token = serve.credentials_or_new()
-    source = Source(log, again_by(domain), store, domain or ())
+    portrayals = _portrayals(log, portrayal)
+    source = Source(log, again_by(domain), store, domain or (), portrayals)
     controls = _controls(ticks_per_second) if control else None
     app = build_play_app(_world_of(log), source, serve, credentials, controls)
     listening = listener.listen(serve)
@@ -81,6 +92,29 @@ def play(
             webbrowser.open(page)
 
     return listener.run_to_signal(listening, listener.run_server(app, serve, listening, tell))
+
+
+def _portrayals(log: EventLog, scenario: str | None) -> "Portrayals":
+    """Return the portrayals of a scenario; None is the bundled one that the log names."""
+    from placet.scenarios.loader import bundled, read_table  # noqa: PLC0415  # pydantic, 60 ms
+    from placet.scenarios.scenario import build_scenario, from_text  # noqa: PLC0415
+    from placet.scenarios.setup import ORIGIN  # noqa: PLC0415
+
+    recorded = None
+    if scenario is None:
+        header = _header_of(log)
+        text = None if header is None else header.origin.get(ORIGIN)
+        if not isinstance(text, str):
+            return {}
+        recorded = from_text(log.url, text)
+        scenario = recorded.name
+        if scenario not in bundled():
+            return {}
+    source, raw = read_table(scenario)
+    raw.setdefault("name", Path(source).stem)
+    found = build_scenario(source, raw)
+    is_other = recorded is not None and recorded.domain != found.domain
+    return {} if is_other else found.portrayal
 
 
 def _controls(ticks_per_second: float | None) -> "SentControls":
@@ -102,7 +136,13 @@ def _controls(ticks_per_second: float | None) -> "SentControls":
 
 
 def _world_of(log: EventLog) -> str:
-    """Return the world's name, by the first record that has it; `world` of a compacted log."""
+    """Return the world's name; `world` of a compacted log."""
+    header = _header_of(log)
+    return "world" if header is None else header.world
+
+
+def _header_of(log: EventLog) -> Header | None:
+    """Return the header of a log; None of a compacted one."""
     _, data = next(log.read(log.start().record))
     record = decode(data, 0)
-    return record.world if isinstance(record, Header) else "world"
+    return record if isinstance(record, Header) else None

@@ -191,7 +191,7 @@ def run(
         )
     stop = StopSignals()
     collected = session.collected_at(chosen, store, collect_to)
-    watching = _watch(chosen, store, stop, ticks_per_second) if watch else None
+    watching = _watch(chosen, store, stop, scenario, ticks_per_second) if watch else None
     report = session.live(
         chosen,
         stop,
@@ -213,9 +213,13 @@ def run(
 
 
 def _watch(
-    scenario: "Scenario", store: str, stop: StopSignals, ticks_per_second: float | None
+    scenario: "Scenario",
+    store: str,
+    stop: StopSignals,
+    portrayal: str | None,
+    ticks_per_second: float | None,
 ) -> "Watch":
-    """Return the player of a run that begins.
+    """Return the player of a run that begins; `portrayal` is the name or path of its scenario.
 
     Raises:
         CommandError: Another process cannot read the log, or the player is not installed.
@@ -231,7 +235,7 @@ def _watch(
         raise CommandError("--watch needs the extra serve: pip install 'placet[serve]'")
     # A domain of a script is in no package: the log does not name the place of its module.
     given = [scenario.domain] if ":" in scenario.domain else []
-    return Watch(store, stop.is_set, given, ticks_per_second)
+    return Watch(store, stop.is_set, given, portrayal, ticks_per_second)
 
 
 def _require_alone(store: str, others: Sequence[object]) -> None:

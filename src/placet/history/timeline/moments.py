@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from math import isfinite
+from types import MappingProxyType
 from typing import Final
 
 from placet.history.column_rows import refusal_counts, refused_count
@@ -28,6 +29,8 @@ from placet.schemas.log.record import (
     record_as_dict,
     record_type,
 )
+from placet.schemas.name_suggestions import did_you_mean
+from placet.schemas.portrayal import Portrayals
 
 POINTS_MAX: Final = 200_000
 """Entities on a map, and as many rows of tables."""
@@ -40,6 +43,11 @@ _LISTED_MAX: Final = 12
 _EXACT_MAX: Final = 2**53
 """A browser's numbers are exact below."""
 _OF_INTENTS: Final = ("agent_id", "req_id", "kind", "priority", "context_seq")
+_SAMPLED: Final = 50
+"""Entities of a collection whose fields are offered as colors."""
+_COLORS_MAX: Final = 48
+_CATEGORY_CHARS_MAX: Final = 40
+NO_PORTRAYALS: Final[Portrayals] = MappingProxyType({})
 _HEADS: Final = frozenset(
     {
         *("agent_id", "depth_max", "effect_seq", "kind", "owner", "parent", "succeeded"),
@@ -93,32 +101,146 @@ def moment_head(moment: Moment) -> dict[str, Json]:
 
 
 def map_of(
-    moment: Moment, color: str | None = None, tables: Collection[str] | None = None
+    moment: Moment,
+    color: str | None = None,
+    tables: Collection[str] | None = None,
+    portrayals: Portrayals = NO_PORTRAYALS,
 ) -> dict[str, Json]:
     """Return the entities and rows with a place, as layers, and the color fields. O(entities).
 
     Args:
         moment: The moment.
-        color: `table/field` by which the rows of a table are colored; None for the default, and
-            a name that no table has for none.
+        color: `collection/field` by which a collection or a table is colored, and no other; None
+            for the portrayals, and a name that none has for none.
         tables: The tables of which layers are returned; None for all, and for other collections.
+        portrayals: How collections and tables are drawn by default.
     """
     state = moment.state
     layers = [] if tables is not None else _layers_of_entities(state.collections)
     has_places = bool(layers) if tables is None else _has_places(state.collections)
-    portrayals = portrayals_of(state, has_places=has_places)
-    colors = [f"{name}/{field}" for name in portrayals for field in portrayals[name].colors]
-    if color is None:
-        color = colors[0] if colors else ""
+    drawn = portrayals_of(state, has_places=has_places)
+    colors = _entity_fields(layers, state.collections)
+    colors += [f"{name}/{field}" for name in drawn for field in drawn[name].colors]
+    of_rows = {name: tuple(drawn[name].colors) for name in drawn}
+    used = _colors_used(color, of_rows, portrayals)
+    for layer in layers:
+        _color_entities(layer, used, state.collections, portrayals)
     left = POINTS_MAX
-    for name, portrayal in portrayals.items():
+    for name, rows in drawn.items():
         table = state.tables[name]
         if tables is None or name in tables:
-            field = color.rpartition("/")[2] if color in colors else None
-            is_own = color.rpartition("/")[0] == name
-            layers.append(layer_of(name, table, portrayal, field if is_own else None, left))
+            field = used.get(name)
+            layer = layer_of(name, table, rows, field if field in rows.colors else None, left)
+            if "color" in layer:
+                _name_values(layer["color"], _names(portrayals, name, field))
+            layers.append(layer)
         left -= min(table.count, left)
-    return {"map": layers, "colors": colors, "color": color if color in colors else ""}
+    shown = [f"{name}/{field}" for name, field in used.items()]
+    return {
+        "map": layers,
+        "colors": colors,
+        "color": next((one for one in shown if one in colors), ""),
+        "unknown": [] if tables is not None else _unknown(portrayals, colors, layers),
+    }
+
+
+def recolored(
+    moment: Moment, collections: Collection[str], color: str | None, portrayals: Portrayals
+) -> list[dict[str, Json]]:
+    """Return the values that color the entities of collections, as layers without places."""
+    used = _colors_used(color, {}, portrayals)
+    layers: list[dict[str, Json]] = []
+    for name in sorted(used.keys() & set(collections)):
+        rows = moment.state.collections.get(name, {})
+        layer: dict[str, Json] = {"collection": name, "ids": list(islice(rows, POINTS_MAX))}
+        _color_entities(layer, used, moment.state.collections, portrayals)
+        layers += [layer] if "color" in layer else []
+    return layers
+
+
+def _colors_used(
+    color: str | None, of_rows: Mapping[str, Sequence[str]], portrayals: Portrayals
+) -> dict[str, str]:
+    """Return the color field of each collection and table that has one."""
+    if color is not None:
+        name, _, field = color.rpartition("/")
+        return {name: field} if name else {}
+    used = {name: one.color for name, one in portrayals.items() if one.color is not None}
+    if not used:
+        colored = ((name, fields[0]) for name, fields in of_rows.items() if fields)
+        used = dict(islice(colored, 1))
+    return used
+
+
+def _names(portrayals: Portrayals, name: str, field: str | None) -> Sequence[str]:
+    """Return the names of the values of a field; they belong to the color of a portrayal."""
+    portrayal = portrayals.get(name)
+    return portrayal.names if portrayal is not None and portrayal.color == field else ()
+
+
+def _name_values(color: dict[str, Json], names: Sequence[str]) -> None:
+    """Make categories of numbers that have names."""
+    color["names"] = list(names)
+    if names and color["form"] == "number":
+        color["form"] = "category"
+
+
+def _entity_fields(layers: Sequence[Mapping[str, Json]], collections: Collections) -> list[str]:
+    """Return `collection/field` of the fields that color the entities of layers."""
+    found: dict[str, None] = {}
+    for layer in layers:
+        name = layer["collection"]
+        for entity in layer["ids"][:_SAMPLED]:
+            fields = collections[name][entity]
+            found |= {f"{name}/{one}": None for one in fields if _colors(fields[one])}
+    return list(found)[:_COLORS_MAX]
+
+
+def _colors(value: Json) -> bool:
+    """Return whether a value colors: a short text, a number, true or false."""
+    if isinstance(value, str):
+        return len(value) <= _CATEGORY_CHARS_MAX
+    return isinstance(value, bool | int | float)
+
+
+def _color_entities(
+    layer: dict[str, Json],
+    used: Mapping[str, str],
+    collections: Collections,
+    portrayals: Portrayals,
+) -> None:
+    """Add the values of the color field to a layer of entities, null for one without a value."""
+    name = layer["collection"]
+    field = used.get(name)
+    if field is None:
+        return
+    rows = collections.get(name, {})
+    values = [rows[entity].get(field) for entity in layer["ids"]]
+    values = [value if _colors(value) else None for value in values]
+    known = [value for value in values if value is not None]
+    if known:
+        is_number = all(not isinstance(value, bool | str) for value in known)
+        names = list(_names(portrayals, name, field))
+        form = "number" if is_number and not names else "category"
+        layer["color"] = {"field": field, "form": form, "values": values, "names": names}
+
+
+def _unknown(
+    portrayals: Portrayals, colors: Sequence[str], layers: Sequence[Mapping[str, Json]]
+) -> list[str]:
+    """Return a sentence for each color of a portrayal that no drawn entity or row has.
+
+    A field may come with a later record, so a portrayal whose collection is not drawn is left out.
+    """
+    drawn = {layer["collection"] for layer in layers}
+    return [
+        f"portrayal of {name}: no field {one.color!r}; "
+        + did_you_mean(
+            one.color, [each.rpartition("/")[2] for each in colors if each.startswith(f"{name}/")]
+        )
+        for name, one in portrayals.items()
+        if one.color is not None and name in drawn and f"{name}/{one.color}" not in colors
+    ]
 
 
 def _layers_of_entities(collections: Collections) -> list[dict[str, Json]]:

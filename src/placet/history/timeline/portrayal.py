@@ -1,6 +1,6 @@
 """The places and the colors of the rows of tables on a map.
 
-A `Portrayal` names the fields that hold both; `portrayals_of` returns one for each table of a
+A `RowPortrayal` names the fields that hold both; `portrayals_of` returns one for each table of a
 moment. Rows are encoded as arrays, without a Python loop over rows. numpy, an extra, is imported by
 the functions that compute.
 """
@@ -29,7 +29,7 @@ _SPREAD: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Portrayal:
+class RowPortrayal:
     """How the rows of a table are drawn.
 
     Attributes:
@@ -44,7 +44,7 @@ class Portrayal:
     colors: Mapping[str, Colors]
 
 
-def portrayals_of(state: "PlayedState", *, has_places: bool) -> dict[str, Portrayal]:
+def portrayals_of(state: "PlayedState", *, has_places: bool) -> dict[str, RowPortrayal]:
     """Return the portrayal of each table that has one, by the name of the table.
 
     A field `position` of two or three numbers is the place of a row, else fields `x` and `y`, else
@@ -57,14 +57,14 @@ def portrayals_of(state: "PlayedState", *, has_places: bool) -> dict[str, Portra
     """
     tables = state.tables
     found = {
-        name: Portrayal(place, side, _colors_of(table, place))
+        name: RowPortrayal(place, side, _colors_of(table, place))
         for name, table in tables.items()
         for place, side in [_place_of(name, tables)]
         if place
     }
     if not found and not has_places:
         found = {
-            name: Portrayal((), isqrt(max(table.count - 1, 0)) + 1, _colors_of(table, ()))
+            name: RowPortrayal((), isqrt(max(table.count - 1, 0)) + 1, _colors_of(table, ()))
             for name, table in tables.items()
             if table.stem in state.populations
         }
@@ -72,7 +72,7 @@ def portrayals_of(state: "PlayedState", *, has_places: bool) -> dict[str, Portra
 
 
 def layer_of(
-    name: str, table: PlayedTable, portrayal: Portrayal, color: str | None, points_max: int
+    name: str, table: PlayedTable, portrayal: RowPortrayal, color: str | None, points_max: int
 ) -> dict[str, Json]:
     """Return the rows of a table as a layer of a map: arrays of f4, little-endian, in base64.
 
@@ -138,7 +138,7 @@ def _colors_of(table: PlayedTable, place: tuple[str, ...]) -> dict[str, Colors]:
     return {name: form for form, names in found.items() for name in names}
 
 
-def _places(table: PlayedTable, portrayal: Portrayal, count: int) -> tuple[bool, Any, Any]:
+def _places(table: PlayedTable, portrayal: RowPortrayal, count: int) -> tuple[bool, Any, Any]:
     """Return whether rows share a cell, and x and y of the first rows."""
     import numpy as np  # noqa: PLC0415  # an extra
 

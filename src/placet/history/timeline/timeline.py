@@ -114,6 +114,7 @@ class PlayedStep:
         moved: (collection, entity) -> the new value of its field `position`; None for an entity
             that was deleted or has no position any more. Rows of tables are not among them.
         tables: Names of the tables that were written.
+        collections: Names of the other collections that were written.
         records: `(place, record)` of the latest batches, at most `RECORDS_SHOWN`.
     """
 
@@ -125,6 +126,7 @@ class PlayedStep:
     refused: int = 0
     moved: dict[tuple[str, str], Json] = field(default_factory=dict)
     tables: set[str] = field(default_factory=set)
+    collections: set[str] = field(default_factory=set)
     records: list[tuple[Place, Record]] = field(default_factory=list)
 
 
@@ -500,7 +502,9 @@ class Timeline:
         for change in entities:
             if change.collection in tables:
                 written.add(change.collection)
-            elif change.fields is None or change.is_whole or "position" in change.fields:
+                continue
+            step.collections.add(change.collection)
+            if change.fields is None or change.is_whole or "position" in change.fields:
                 position = None if change.fields is None else change.fields.get("position")
                 step.moved[change.collection, change.entity] = position
         step.tables |= written

@@ -3,7 +3,8 @@
 import { byId, made, show } from "./chart.js";
 import { tame, whole } from "./format.js";
 
-const CATEGORIES = 6;
+const CATEGORIES = 8;
+const NONE = CATEGORIES; // the shade of what has no value, or a value beyond the categories
 const SHADES = 256;
 const SCALE = { light: ["#c3d6b4", "#6fae83", "#1f6f54", "#1d4a6e", "#2a1745"], dark: ["#3a4a58", "#3f7f7c", "#6fce9f", "#e6c35c", "#fff3bf"] };
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -21,30 +22,31 @@ export function colorOf(name) {
 const channels = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
 
 /** Sort the values of a layer's field into shades, one a row, by a scale that has room for them. */
-export function shaded(collection, { field, form, values }) {
+export function shaded(collection, { field, form, values, names = [] }) {
   const key = `${collection}/${field}`;
   const scale = scales.get(key) ?? { low: Infinity, high: -Infinity, seen: form === "category" ? new Set() : null };
   scales.set(key, scale);
   for (const value of values) {
+    if (value === null) continue;
     if (value < scale.low) scale.low = value;
     if (value > scale.high) scale.high = value;
     if (scale.seen) scale.seen.add(value);
-    if (scale.seen?.size > CATEGORIES) scale.seen = null;
+    if (scale.seen?.size > CATEGORIES && typeof value === "number") scale.seen = null;
   }
   if (form === "direction") return { form, field, shades: values.map((angle) => Math.floor((angle / (2 * Math.PI) + 1) * SHADES) % SHADES) };
   if (scale.seen) {
-    const known = [...scale.seen].sort((one, other) => one - other);
-    const isPlain = known.every((value) => value >= 0 && value < CATEGORIES);
-    const shadeOf = new Map(known.map((value, at) => [value, isPlain ? value : at]));
-    return { form: "category", field, shades: Uint8Array.from(values, (value) => shadeOf.get(value)), shadeOf };
+    const known = typeof values.find((value) => value !== null) === "number" ? [...scale.seen].sort((one, other) => one - other) : [...scale.seen];
+    const isPlain = known.every((value) => Number.isInteger(value) && value >= 0 && value < CATEGORIES);
+    const shadeOf = new Map(known.slice(0, CATEGORIES).map((value, at) => [value, isPlain ? value : at]));
+    return { form: "category", field, names, shades: Uint8Array.from(values, (value) => shadeOf.get(value) ?? NONE), shadeOf };
   }
   const wide = scale.high - scale.low || 1;
-  return { form: "number", field, shades: Uint8Array.from(values, (value) => ((value - scale.low) / wide) * (SHADES - 1)), low: scale.low, high: scale.high };
+  return { form: "number", field, shades: Uint8Array.from(values, (value) => value === null ? SHADES - 1 : ((value - scale.low) / wide) * (SHADES - 1)), low: scale.low, high: scale.high };
 }
 
 /** Make the colors of the shades, [red, green, blue] each. */
 export function paletteOf(colors) {
-  if (colors.form === "category") return Array.from({ length: CATEGORIES }, (_, at) => colorOf(`--kind-${at + 1}`));
+  if (colors.form === "category") return [...Array.from({ length: CATEGORIES }, (_, at) => colorOf(`--kind-${at + 1}`)), colorOf("--quiet")];
   if (colors.form === "direction") return Array.from({ length: SHADES }, (_, at) => ofHue(at / SHADES));
   const stops = SCALE[dark.matches ? "dark" : "light"].map(channels);
   return Array.from({ length: SHADES }, (_, at) => {
@@ -65,21 +67,27 @@ function ofHue(turn) {
 const css = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 export { css };
 
-/** Show the meaning of the colors; null shows none. */
-export function showLegend(colors) {
-  const legend = byId("map-legend");
-  show("map-legend", colors !== null);
-  if (colors === null) return;
-  const palette = paletteOf(colors);
-  legend.replaceChildren(made("bdi", "quiet", tame(colors.field, 40)), ...keysOf(colors, palette));
+/** Show the meaning of the colors of layers. */
+export function showLegend(colored) {
+  show("map-legend", colored.length > 0);
+  byId("map-legend").replaceChildren(...colored.flatMap(({ colors, isThere }, at) => {
+    const isNext = at > 0 && colored[at - 1].colors.field === colors.field;
+    const keys = keysOf(colors, paletteOf(colors), isThere);
+    return isNext ? keys : [made("bdi", "quiet", tame(colors.field, 40)), ...keys];
+  }));
 }
 
-function keysOf(colors, palette) {
+function keysOf(colors, palette, isThere) {
   if (colors.form === "category") {
     const counts = new Map();
-    for (const shade of colors.shades) counts.set(shade, (counts.get(shade) ?? 0) + 1);
-    return [...colors.shadeOf].map(([value, shade]) => {
-      const key = made("span", "dot", `${value} (${whole(counts.get(shade) ?? 0)})`);
+    for (const [at, shade] of colors.shades.entries()) if (!isThere || isThere[at]) counts.set(shade, (counts.get(shade) ?? 0) + 1);
+    const named = colors.names.map((name, value) => [value, name]);
+    const others = [...colors.shadeOf.keys()].filter((value) => colors.names[value] === undefined).map((value) => [value, String(value)]);
+    const keys = [...named, ...others].map(([value, name]) => [colors.shadeOf.get(value) ?? (value < CATEGORIES ? value : NONE), name]);
+    if (counts.get(NONE)) keys.push([NONE, "other"]);
+    const isShown = ([shade]) => colors.field !== "cohort" || counts.get(shade) > 0;
+    return keys.filter(isShown).map(([shade, name]) => {
+      const key = made("span", "dot", `${tame(name, 40)} (${whole(counts.get(shade) ?? 0)})`);
       key.style.setProperty("--dot-1", css(palette[shade]));
       return key;
     });
@@ -102,7 +110,7 @@ export function showColorChoices(names, wanted) {
   const isOfOne = new Set(names.map((name) => name.slice(0, name.lastIndexOf("/")))).size === 1;
   select.replaceChildren(...["", ...names].map((name) => {
     const label = isOfOne ? name.slice(name.lastIndexOf("/") + 1) : name;
-    const option = made("option", "", name ? tame(label, 60) : "table");
+    const option = made("option", "", name ? tame(label, 60) : "cohort");
     option.value = name;
     option.selected = name === wanted;
     return option;

@@ -6,6 +6,7 @@ const SHAPES_MAX = 4_000; // beyond, shapes cost more than they show
 const COVERED = 0.4; // of the frame, by the dots of a layer; else they hide how dense they are
 const DOT_PX = 4;
 const CELL_PART = 0.92;
+const GOLDEN_RAD = 2.399963; // between neighbors of a spiral
 
 let picture = null;
 
@@ -55,17 +56,27 @@ function drawShapes(context, { layer, number, isRound }, { scale, ox, oy }, part
   const shades = layer.colors?.shades;
   const size = grid ? Math.max(2, scale * CELL_PART) : DOT_PX;
   let last = -1;
+  const above = isThere ? new Map() : null; // entities drawn so far, by place
   for (let at = 0; at < count; at += 1) {
     if (isThere && !isThere[at]) continue;
     const shade = shades ? shades[at] : 0;
     if (shade !== last) context.fillStyle = ink[shade];
     last = shade;
-    const px = ox + (fromX[at] + (x[at] - fromX[at]) * part) * scale;
-    const py = oy - (fromY[at] + (y[at] - fromY[at]) * part) * scale;
+    const nth = above ? countAt(above, `${x[at]},${y[at]}`) : 0;
+    const away = DOT_PX * Math.sqrt(nth);
+    const px = ox + (fromX[at] + (x[at] - fromX[at]) * part) * scale + away * Math.cos(nth * GOLDEN_RAD);
+    const py = oy - (fromY[at] + (y[at] - fromY[at]) * part) * scale + away * Math.sin(nth * GOLDEN_RAD);
     if (isRound && !grid) {
       context.beginPath();
       context.arc(px, py, 3, 0, 2 * Math.PI);
       context.fill();
     } else context.fillRect(px - size / 2, py - size / 2, size, size);
   }
+}
+
+/** Count one more at a place, and return how many were there. */
+function countAt(counts, place) {
+  const before = counts.get(place) ?? 0;
+  counts.set(place, before + 1);
+  return before;
 }

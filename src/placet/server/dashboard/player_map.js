@@ -10,6 +10,7 @@ const COLORS = 4;
 const PICK_PX = 14;
 const REST_MS = 120;
 const FIELDS_SHOWN = 8;
+const COHORTS_MAX = 8;
 const isCalm = matchMedia("(prefers-reduced-motion: reduce)");
 
 // collection → {count, x, y, fromX, fromY, grid, colors}, and {ids, index, isThere} of entities or
@@ -64,14 +65,17 @@ export function markOnMap(collection, id) {
 }
 
 /** Show a moment at once: layers of entities, {collection, ids, x, y}, and of tables; and what may color. */
-export function placeAll({ map, colors = [], color: used = "" }) {
+export function placeAll({ map, colors = [], color: used = "", unknown = [] }) {
   layers.clear();
   for (const layer of map) {
     if (layer.stem !== undefined) placeRows(layer);
     else placeEntities(layer);
   }
+  for (const layer of map) if (layer.color && layer.stem === undefined) colorEntities(layer);
   glide = { startMs: 0, lengthMs: 0 };
   showColorChoices(colors, used);
+  write("map-unknown", unknown.map((one) => tame(one, 200)).join(". "));
+  show("map-unknown", unknown.length > 0);
   fit();
   redraw();
 }
@@ -88,6 +92,30 @@ function placeEntities({ collection, ids, x, y }) {
     isThere: new Uint8Array(ids.length).fill(1),
   });
 }
+
+/** Color entities by the values of a field; one without a value has none of the colors. */
+function colorEntities({ collection, ids, color: by }) {
+  const layer = layers.get(collection);
+  if (!layer) return;
+  const values = new Array(layer.count).fill(null);
+  for (const [at, id] of ids.entries()) if (layer.index.has(id)) values[layer.index.get(id)] = by.values[at];
+  layer.colors = shaded(collection, { ...by, values });
+}
+
+/** Color the entities without a field by their cohort, where there is more than one: folk_1 is of folk. */
+function colorCohorts() {
+  const plain = [...layers.values()].filter(({ ids, colors }) => ids && (!colors || colors.isOfCohorts));
+  if (plain.every(({ counted, count }) => counted === count)) return; // a picture costs no look at the ids
+  const names = new Set(plain.flatMap(({ ids }) => ids.map(cohortOf)));
+  for (const [collection, layer] of layers) {
+    if (!plain.includes(layer)) continue;
+    layer.counted = layer.count;
+    layer.colors = names.size < 2 || names.size > COHORTS_MAX ? null
+      : { ...shaded("", { field: "cohort", form: "category", values: layer.ids.map(cohortOf), names: [] }), isOfCohorts: true, collection };
+  }
+}
+
+const cohortOf = (id) => id.replace(/_\d+$/, "");
 
 /** Replace the rows of a table, sorted by number; each row is animated from its previous position. */
 function placeRows({ collection, stem, count, total, place, grid, x, y, color: by }) {
@@ -126,7 +154,10 @@ export function placeMoved(moved, tables, lengthMs) {
   for (const [collection, changes] of Object.entries(moved)) {
     for (const [id, point] of changes) move(collection, id, point);
   }
-  for (const table of tables) placeRows(table);
+  for (const layer of tables) {
+    if (layer.stem !== undefined) placeRows(layer);
+    else colorEntities(layer);
+  }
   glide = { startMs: performance.now(), lengthMs: isCalm.matches ? 0 : lengthMs };
   fit();
   redraw();
@@ -223,13 +254,14 @@ function draw(now) {
   context.clearRect(0, 0, width, height);
   const to = projection(canvas);
   const part = reached(now);
+  colorCohorts();
   const names = [...layers.keys()].sort();
   const drawn = names.map((name, number) => ({ layer: layers.get(name), number, isRound: number % 2 === 0 }));
   drawn.sort((one, other) => other.layer.count - one.layer.count);
   drawLayers(context, drawn, to, part, density, COLORS);
   ring(context, to, part, getComputedStyle(document.documentElement));
   caption(names);
-  showLegend(drawn.find(({ layer }) => layer.colors)?.layer.colors ?? null);
+  showLegend(names.map((name) => layers.get(name)).filter(({ colors }) => colors));
   if (part < 1 && !document.hidden) redraw();
 }
 

@@ -74,7 +74,8 @@ def forked(
     made = fork(
         source.log, str(path), options, at=at, domains=source.domains, files=played.snapshots
     )
-    return made, Source(open_event_log(made.store), source.domains)
+    played_fork = Source(open_event_log(made.store), source.domains, portrayals=source.portrayals)
+    return made, played_fork
 
 
 def fork_command(played: PlayedWorld, record: int, options: ForkOptions) -> str | None:

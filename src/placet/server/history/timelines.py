@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from placet.actors.ports import EventLog
 from placet.history.timeline.frames import frames_of
 from placet.history.timeline.ledgers import LEDGER_SEQS, ledgers_of, start_writing
+from placet.history.timeline.moments import NO_PORTRAYALS
 from placet.history.timeline.timeline import Timeline
 from placet.kernel.log.verify import Maker
 from placet.kernel.plugin.domain import Domain
@@ -22,6 +23,7 @@ from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import HttpLimits
 from placet.schemas.names import path_part_fault
+from placet.schemas.portrayal import Portrayals
 from placet.server.history.controls import Controls, SentControls
 from placet.server.history.counted_log import counted
 from placet.server.http.problems import Problem
@@ -45,12 +47,14 @@ class Source(NamedTuple):
         domains: The domains that decided it, or a function that recreates them from the log.
         store: The store as a user types it for other commands; None if no other process reads it.
         given: Names of the domains that such a command needs to be given, with --domain.
+        portrayals: How the collections and tables are drawn, by name.
     """
 
     log: EventLog
     domains: Sequence[Domain] | Maker
     store: str | None = None
     given: Sequence[str] = ()
+    portrayals: Portrayals = NO_PORTRAYALS
 
 
 class PlayedWorld:

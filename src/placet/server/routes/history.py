@@ -201,7 +201,7 @@ def get_moment(played: PlayedWorld, query: MomentQuery) -> Json:
     def look(moment: Moment) -> tuple[dict[str, Json], LogPlace]:
         head = moments.moment_head(moment)
         if query.map:
-            head |= moments.map_of(moment, query.color)
+            head |= moments.map_of(moment, query.color, portrayals=played.source.portrayals)
         if query.collection is not None:
             collections, page = moment.state.entities(), (query.offset, query.limit)
             head["table"] = moments.table_of(collections, query.collection, *page, query.find)
@@ -221,16 +221,20 @@ def get_moment(played: PlayedWorld, query: MomentQuery) -> Json:
 def list_steps(played: PlayedWorld, query: StepsQuery) -> Json:
     """List the next steps after a place, with the moved entities; fewer at the log's end.
 
-    `layers` has the rows of the tables that a step wrote, as they are after it.
+    `layers` has the rows of the tables that a step wrote, and the colors of the entities of the
+    collections that it wrote, as they are after it.
     """
-    timeline = played.timeline
+    timeline, portrayals = played.timeline, played.source.portrayals
+    chosen = portrayals if query.color is None else {query.color.rpartition("/")[0]}
 
     def shown(step: PlayedStep) -> Json:
         found = moments.step_json(step)
-        if step.tables:
+        collections = step.collections & set(chosen)
+        if step.tables or collections:
 
             def layers(moment: Moment) -> Json:
-                return moments.map_of(moment, query.color, step.tables)["map"]
+                rows = moments.map_of(moment, query.color, step.tables, portrayals)["map"]
+                return rows + moments.recolored(moment, collections, query.color, portrayals)
 
             found["layers"] = timeline.look(step.place, layers, is_ahead=True)
         return found

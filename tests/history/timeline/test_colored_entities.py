@@ -1,0 +1,63 @@
+"""Colors of entities on the map: by a field, by the portrayal, and along steps."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from placet.history.timeline import moments
+from placet.history.timeline.fold import PlayedState
+from placet.schemas.portrayal import Portrayal
+
+PEOPLE: dict[str, dict[str, Any]] = {
+    "ann": {"position": [0, 0], "health": "S", "age": 30, "tags": ["a"]},
+    "bob": {"position": [1, 0], "health": "I", "age": 4},
+    "cem": {"position": [2, 0]},
+}
+
+
+AT: Any = SimpleNamespace(state=PlayedState(collections={"town.people": PEOPLE}))
+"""A moment of these people."""
+
+
+def colored(color=None, **portrayals):
+    return moments.map_of(
+        AT, color, portrayals={f"town.{key}": one for key, one in portrayals.items()}
+    )
+
+
+def test_short_values_of_entities_are_offered_and_lists_are_not():
+    assert colored()["colors"] == ["town.people/health", "town.people/age"]
+    assert "color" not in colored()["map"][0]
+
+
+def test_a_portrayal_colors_by_default_and_the_reader_chooses_another():
+    by = Portrayal(color="health")
+    found = colored(people=by)
+    assert found["color"] == "town.people/health"
+    assert found["map"][0]["color"] == {
+        "field": "health",
+        "form": "category",
+        "values": ["S", "I", None],
+        "names": [],
+    }
+    other = colored("town.people/age", people=by)["map"][0]["color"]
+    assert (other["form"], other["values"]) == ("number", [30, 4, None])
+    assert "color" not in colored("none", people=by)["map"][0]
+
+
+def test_numbers_with_names_are_categories():
+    found = colored(people=Portrayal(color="age", names=("young", "old")))["map"][0]["color"]
+    assert (found["form"], found["names"]) == ("category", ["young", "old"])
+
+
+def test_a_field_that_no_entity_has_is_named_with_the_nearest():
+    (sentence,) = colored(people=Portrayal(color="helth"))["unknown"]
+    assert sentence.startswith("portrayal of town.people: no field 'helth'; did you mean 'health'")
+    assert colored(people=Portrayal(color="health"))["unknown"] == []
+
+
+def test_a_step_has_the_colors_of_the_collections_that_it_wrote():
+    portrayals = {"town.people": Portrayal(color="health")}
+    (layer,) = moments.recolored(AT, {"town.people"}, None, portrayals)
+    assert (layer["ids"], layer["color"]["values"]) == (["ann", "bob", "cem"], ["S", "I", None])
+    assert moments.recolored(AT, {"town.people"}, "none", portrayals) == []
+    assert moments.recolored(AT, set(), None, portrayals) == []

@@ -1,0 +1,46 @@
+"""`[portrayal]` of a scenario: parsed, checked where fields are declared, and in no log."""
+
+from dataclasses import replace
+
+import pytest
+
+from placet.scenarios import Portrayal, Scenario, ScenarioError
+from placet.scenarios.engine import run_scenario
+from placet.scenarios.scenario import as_text, from_values
+from placet.scenarios.setup import prepare
+from placet.stores.reading import log_to_read
+
+PEOPLE = "sir.people"
+
+
+def sir(**portrayal):
+    short = Scenario.load("sir", overrides=["ticks=3"])
+    return replace(short, portrayal={PEOPLE: Portrayal(**portrayal)})
+
+
+def test_a_file_names_the_field_that_colors_and_its_values():
+    (portrayal,) = Scenario.load("sir").portrayal.values()
+    assert portrayal == Portrayal(color="state", names=("susceptible", "infectious", "recovered"))
+
+
+def test_an_unknown_key_is_refused_with_the_nearest():
+    raw = {"name": "x", "ticks": 1, "agents": {}, "portrayal": {"a.b": {"colour": "state"}}}
+    with pytest.raises(ScenarioError, match="did you mean 'color'"):
+        from_values("x", raw)
+
+
+def test_a_field_that_a_table_lacks_is_refused_with_the_nearest_name():
+    with pytest.raises(ScenarioError, match=r"no field 'stat'; did you mean 'state'") as refused:
+        prepare(sir(color="stat"), store="memory://")
+    assert "portrayal.sir.people.color" in str(refused.value)
+
+
+def test_the_log_of_a_run_does_not_depend_on_the_portrayal(tmp_path):
+    def log_of(name, scenario):
+        store = f"sqlite:///{tmp_path / name}"
+        run_scenario(scenario, store=store)
+        return [data for _, data in log_to_read(store).read()]
+
+    plain = replace(sir(), portrayal={})
+    assert as_text(sir(color="state")) == as_text(plain)
+    assert log_of("one.db", sir(color="state")) == log_of("other.db", plain)
