@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from placet import scenarios
 from tests.browser.conftest import Played, looking, playing
 
 pytestmark = pytest.mark.slow
@@ -188,3 +189,73 @@ def test_the_colors_of_cells_are_those_of_the_legend(browser, segregation):
                 )
             ]
             assert sum(near) > 50 * count
+
+
+COLUMNS = """(bars, top) => {
+  const copy = new OffscreenCanvas(bars.width, bars.height).getContext("2d");
+  copy.drawImage(bars, 0, 0);
+  const { data } = copy.getImageData(0, top ? 0 : bars.height - 1, bars.width, 1);
+  return Array.from({ length: bars.width }, (_, at) => data[4 * at] > 120 && data[4 * at + 1] < 90)
+    .filter((isRed, at, all) => isRed && !all[at - 1]).length;
+}"""
+
+
+def test_refusals_are_thin_marks_on_a_scale_of_their_own(browser, segregation):
+    with looking(browser, segregation.page) as looked:
+        looked.wait_fact("tick", "0 of 60")
+        expect(looked.page.locator("#refused-most")).to_have_text("max 44")
+        assert looked.page.locator("#bars").evaluate(COLUMNS, False) == 6
+
+
+FUNCTIONS = """
+def sick(state):
+    return sum(row["state"] == 1 for row in state["sir.people"].values())
+
+
+def by_state(state):
+    rows = state["sir.people"].values()
+    return {name: sum(row["state"] == at for row in rows) for at, name in enumerate("SIR")}
+"""
+SERIES = """
+[collect]
+world = { sick = "sir_counts:sick", by_state = "sir_counts:by_state" }
+agents = ["sir.people/state"]
+"""
+
+
+def test_collected_series_have_names_values_and_a_click_goes_there(browser, folder, monkeypatch):
+    (folder / "sir_counts.py").write_text(FUNCTIONS)
+    sir = Path(scenarios.__file__).parent / "builtin" / "sir.toml"
+    (folder / "sir.toml").write_text(sir.read_text() + SERIES)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    store, scenario = folder / "counted.db", str(folder / "sir.toml")
+    command = [
+        sys.executable,
+        "-m",
+        "placet",
+        "run",
+        scenario,
+        "--store",
+        str(store),
+        "--no-verify",
+    ]
+    subprocess.run([*command, "--ticks", "20"], check=True, capture_output=True)
+    with playing(store) as play, looking(browser, play.page) as looked:
+        page = looked.page
+        looked.press("End")
+        looked.wait_fact("tick", "20 of 20")
+        names = page.locator("#series .says > bdi:first-child")
+        expect(names).to_have_text(["sick", "by_state", "sir.people/state"])
+        sick = page.locator("#series canvas").first
+        expect(sick).to_have_attribute(
+            "aria-label", re.compile(r"^sick: \d+ at this moment; \d+ …")
+        )
+        now = int(re.findall(r"\d+", sick.get_attribute("aria-label") or "")[0])
+        expect(page.locator("#map-legend")).to_contain_text(f"infectious ({now})")
+        keys = page.locator("#series .dot").evaluate_all(KEYS)
+        assert [text.split()[0] for text, _ in keys] == ["I", "R", "S"]
+        assert len({ink for _, ink in keys}) == 3
+        box = sick.bounding_box()
+        assert box is not None
+        sick.click(position={"x": box["width"] / 2, "y": 5})
+        expect(page.locator("#at-tick")).to_have_text(re.compile(r"^(9|10|11) of 20$"))

@@ -86,6 +86,11 @@ async def test_the_time_line_counts_and_the_search_finds():
         assert none == {"place": None}
 
 
+async def test_the_series_of_a_run_that_collects_nothing_are_none():
+    async with playing(log_of(world_records())) as client:
+        assert (await client.get(f"{HISTORY}/series")).json() == {"series": [], "problem": ""}
+
+
 async def test_a_request_is_explained_and_a_view_is_shown():
     async with playing(log_of(world_records())) as client:
         explained = (await client.get(f"{HISTORY}/explain?agent=cyd&req_id=0")).json()

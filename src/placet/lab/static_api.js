@@ -179,7 +179,7 @@ function entity({ collection, entity: id, ...given }) {
   return { collection, entity: id, fields: stateAt(indexOf(given)).collections.get(collection)?.get(id) ?? null, is_cut: false };
 }
 
-const ANSWERS = { "": () => run.history, "/moment": moment, "/steps": steps, "/find": find, "/entity": entity };
+const ANSWERS = { "": () => run.history, "/moment": moment, "/series": () => run.series, "/steps": steps, "/find": find, "/entity": entity };
 
 export async function ask(path) {
   const [where, query = ""] = path.split("?");

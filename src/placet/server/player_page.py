@@ -29,6 +29,7 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import AgentChanged, Header, Record, agents_of, decode_record
 from placet.schemas.printable import printable_html
+from placet.server.history.series import series_of
 from placet.stores.reading import log_to_read
 from placet.sweeps.files import replaced_whole
 
@@ -39,7 +40,7 @@ _HEIGHT_PX: Final = 820
 _SCRIPTS: Final = (
     "approval_card.js", "approvals.js", "chart.js", "format.js", "player.js", "player_colors.js",
     "player_dots.js", "player_feed.js", "player_inspect.js", "player_line.js", "player_map.js",
-    "player_state.js", "tree.js",
+    "player_series.js", "player_state.js", "tree.js",
 )  # fmt: skip
 _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
@@ -152,7 +153,9 @@ def _page_of(log: EventLog) -> PlayerPage | None:
             return None
     history = {**history_of(timeline), "store": None, "controls": [], "paused": False}
     history["ticks_per_second"] = None
-    run = to_json({"world": world, "history": history, "records": records})
+    run = to_json(
+        {"world": world, "history": history, "records": records, "series": series_of(log)}
+    )
     return PlayerPage(_html(run), len(records))
 
 

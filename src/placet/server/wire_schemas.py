@@ -239,6 +239,20 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
     "PastEntity": _object(
         collection=_TEXT, entity=_TEXT, fields=_or_null("object"), is_cut=_BOOLEAN
     ),
+    "Series": _object(
+        series=array_schema(
+            _object(
+                name=_TEXT,
+                note=_TEXT,
+                seqs=array_schema(_SEQ),
+                lines=array_schema(
+                    _object(name=_TEXT, values=array_schema({"type": ["number", "null"]}))
+                ),
+                is_band=_BOOLEAN,
+            )
+        ),
+        problem=_TEXT,
+    ),
     "PastView": _object(agent_id=_ID, seq=_SEQ, sim_time=_NUMBER, collections=array_schema(_OPEN)),
     "Explained": _object(answer=_TEXT, is_open=True),
     "Forked": _object(

@@ -251,6 +251,23 @@ class PartFolder:
             write_whole(self.folder / SCHEMA_FILE, f"{text}\n".encode())
             shutil.rmtree(self._parts)
 
+    def written(self) -> Tables:
+        """Return the rows of the closed parts; without any, no table.
+
+        Raises:
+            CollectError: They cannot be read, or a column has numbers in one and texts in another.
+        """
+        numbers = [number for number, _ in self._marked()]
+        names = [name for name in FIXED if numbers and self._path(numbers[0], name).exists()]
+        with reading(self.folder):
+            joined = {
+                name: pyarrow().concat_tables(
+                    list(self._read_parts(name)), promote_options="permissive"
+                )
+                for name in names
+            }
+        return Tables({name: ArrowTable(name, table) for name, table in joined.items()})
+
     def has_values(self, name: str, column: str) -> bool:
         """Return whether a column of a table has a value in a part."""
         parts = self._read_parts(name)
@@ -409,6 +426,17 @@ def read_collected(folder: Path) -> Tables:
                 f"got {', '.join(map(repr, names))}"
             )
         return Tables({name: ArrowTable(name, _read_sealed(folder, name)) for name in names})
+
+
+def read_written(folder: Path) -> Tables:
+    """Return the sealed tables of a folder, or the closed parts of a run in progress.
+
+    Raises:
+        CollectError: They cannot be read.
+    """
+    if (folder / SCHEMA_FILE).exists():
+        return read_collected(folder)
+    return PartFolder(folder, []).written()
 
 
 def _read_sealed(folder: Path, name: str) -> "pa.Table":

@@ -13,7 +13,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from re import compile as pattern
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -23,7 +23,7 @@ from placet.schemas.log.envelope import Envelope
 from placet.stores.files import behind_link, make_folder, write_whole
 from placet.stores.url import is_lasting, whereabouts_of
 
-FRAME_VERSION: Final = 3
+FRAME_VERSION: Final = 4
 _HEAD: Final = Envelope("key frame", b"placet key frame", FRAME_VERSION)
 _BODY: Final = Envelope("key frame's state", b"placet its state", FRAME_VERSION)
 _NAME: Final = pattern(r"(\d{12,19})\.frame")
@@ -33,6 +33,23 @@ _ZLIB_LEVEL: Final = 1
 """Level 6 takes four times as long for a tenth less."""
 
 
+Bar: TypeAlias = tuple[int, int, int]
+"""First seq, admitted and refused intents."""
+
+STRETCH_BARS_MAX: Final = 512
+
+
+def count_in(bars: list[Bar], width: int, added: Bar) -> None:
+    """Add intents to the last bar, or to a new one after it; a bar is `width` seqs."""
+    seq, admitted, refused = added
+    first = seq - seq % width
+    if bars and bars[-1][0] == first:
+        _, before, refused_before = bars[-1]
+        bars[-1] = first, before + admitted, refused_before + refused
+    else:
+        bars.append((first, admitted, refused))
+
+
 class Stretch(msgspec.Struct, array_like=True):
     """A summary of the records between two key frames.
 
@@ -40,14 +57,26 @@ class Stretch(msgspec.Struct, array_like=True):
         agents: Agents with an intent in them; `<population>:` stands for the members of one with a
             column batch.
         ticks: Ordinal numbers of the `Tick` records.
-        bars: `[n, admitted, refused]` intents of each run of `BAR_SEQS` seqs, `n * BAR_SEQS` on.
+        bars: `[seq, admitted, refused]` intents of each run of `bar_seqs` seqs, from `seq` on.
         codes: Number of recorded refusals by `stage/code`.
+        bar_seqs: Seqs of a bar: it doubles when there are more than `STRETCH_BARS_MAX` bars.
     """
 
     agents: list[str] = []
     ticks: list[int] = []
-    bars: list[tuple[int, int, int]] = []
+    bars: list[Bar] = []
     codes: dict[str, int] = {}
+    bar_seqs: int = 1
+
+    def count(self, seq: int, admitted: int, refused: int) -> None:
+        """Count intents at a seq, which is not before that of the last call."""
+        count_in(self.bars, self.bar_seqs, (seq, admitted, refused))
+        while len(self.bars) > STRETCH_BARS_MAX:
+            self.bar_seqs *= 2
+            wider: list[Bar] = []
+            for bar in self.bars:
+                count_in(wider, self.bar_seqs, bar)
+            self.bars = wider
 
 
 class FrameHead(msgspec.Struct, array_like=True, frozen=True, kw_only=True):

@@ -49,9 +49,6 @@ from placet.stores.snapshots.recovery import decode, read_on
 if TYPE_CHECKING:
     from placet.kernel.ledger.members import Members
 
-BAR_SEQS: Final = 32
-"""Seqs of one bar of the finest histogram."""
-
 FRAME_WORK: Final = 32_768
 """Records, batches, intents and changes between two key frames, at least; with a larger state as
 many as it has entities, so that all frames together take no more than a few times the log. A frame
@@ -423,12 +420,7 @@ class Index:
         for (stage, code), rows in refusal_counts(record).items():
             key = f"{stage}/{code}"
             self._tail.codes[key] = self._tail.codes.get(key, 0) + rows
-        self._add_to_bar(record.seq, count - refused, refused)
-
-    def _add_to_bar(self, seq: int, admitted: int, refused: int) -> None:
-        bars, bar = self._tail.bars, seq // BAR_SEQS
-        before = bars.pop() if bars and bars[-1][0] == bar else (bar, 0, 0)
-        bars.append((bar, before[1] + admitted, before[2] + refused))
+        self._tail.count(record.seq, count - refused, refused)
 
     def _count(self, record: BatchRecord, ordinal: int) -> None:
         if self.first_batch is None:
@@ -441,7 +433,7 @@ class Index:
             for _, stage, code, _ in record.refusals:
                 key = f"{stage}/{code}"
                 self._tail.codes[key] = self._tail.codes.get(key, 0) + 1
-        self._add_to_bar(record.seq, is_admitted * len(agents), is_refused * len(agents))
+        self._tail.count(record.seq, is_admitted * len(agents), is_refused * len(agents))
 
     def _append_frame(self, *, is_first: bool) -> None:
         previous = self.record if is_first else self.frames[-1].head.record

@@ -15,8 +15,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 from placet.actors.ports import EventLog
 from placet.history.column_rows import code_of, refused_count, row_of
 from placet.history.timeline.fold import PlayedState, changed_in
-from placet.history.timeline.frames import FrameFiles, Stretch
-from placet.history.timeline.index import BAR_SEQS, Index, agents_in, population_mark_of
+from placet.history.timeline.frames import Bar, FrameFiles, Stretch, count_in
+from placet.history.timeline.index import Index, agents_in, population_mark_of
 from placet.history.timeline.tables import written_tables
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
@@ -387,16 +387,15 @@ class Timeline:
         A bar begins at `number * width`; bars without intents are left out.
         """
         first, last = self.index.start.seq, self.index.seq
-        width = BAR_SEQS
+        stretches = [stretch for _, _, stretch in self.index.stretches()]
+        width = max((stretch.bar_seqs for stretch in stretches), default=1)
         while (last - first) // width > _BARS_MAX:
             width *= 2
-        bars: dict[int, tuple[int, int]] = {}
-        for _, _, stretch in self.index.stretches():
-            for number, admitted, refused in list(stretch.bars):
-                bar = number * BAR_SEQS // width
-                before = bars.get(bar, (0, 0))
-                bars[bar] = before[0] + admitted, before[1] + refused
-        return width, [(number, *counts) for number, counts in sorted(bars.items())]
+        bars: list[Bar] = []
+        for stretch in stretches:
+            for bar in list(stretch.bars):
+                count_in(bars, width, bar)
+        return width, [(seq // width, admitted, refused) for seq, admitted, refused in bars]
 
     def codes(self) -> dict[str, int]:
         """Return the number of recorded refusals by `stage/code`."""

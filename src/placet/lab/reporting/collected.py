@@ -43,11 +43,7 @@ def collected_section(folder: Path | None) -> ReportSection:
             title=title, figures=[], empty="The run collected no rows beside its log."
         )
     try:
-        tables = read_collected(folder)
-        figures = [
-            *(_world_figures(tables["world"]) if "world" in tables else ()),
-            *(_agent_figures(tables["agents"]) if "agents" in tables else ()),
-        ]
+        figures = list(collected_figures(read_collected(folder)))
     except (CollectError, MissingExtraError, DocumentError) as error:
         return ReportSection(title=title, figures=[], empty=str(error))
     return ReportSection(
@@ -55,6 +51,18 @@ def collected_section(folder: Path | None) -> ReportSection:
         figures=figures,
         empty="No collected column has numbers, mappings of numbers or few texts.",
     )
+
+
+def collected_figures(tables: Mapping[str, ArrowTable]) -> Iterator[Figure]:
+    """Yield the figures of collected tables: of the world, then of the agents.
+
+    Raises:
+        DocumentError: A cell is no JSON text.
+    """
+    if "world" in tables:
+        yield from _world_figures(tables["world"])
+    if "agents" in tables:
+        yield from _agent_figures(tables["agents"])
 
 
 def multiples_section(results: Results) -> ReportSection:

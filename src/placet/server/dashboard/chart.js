@@ -21,6 +21,18 @@ export function write(id, text) {
 
 export const show = (id, isShown) => { byId(id).hidden = !isShown; };
 
+/** Clear a canvas, sized for the screen; return {context, width, height, color}, null if it is not shown.
+ * `color` reads a color of the page's style. */
+export function sketch(canvas) {
+  const [width, height, density] = [canvas.clientWidth, canvas.clientHeight, devicePixelRatio || 1];
+  if (!width) return null;
+  [canvas.width, canvas.height] = [Math.round(width * density), Math.round(height * density)];
+  const context = canvas.getContext("2d");
+  context.setTransform(density, 0, 0, density, 0, 0);
+  const style = getComputedStyle(document.documentElement);
+  return { context, width, height, color: (name) => style.getPropertyValue(name) };
+}
+
 /** Draw rates, [ms ago, value] oldest first, as a line over a span of time. */
 export function drawLine(id, rates, spanMs, label) {
   const svg = byId(id);

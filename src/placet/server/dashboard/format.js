@@ -16,6 +16,9 @@ export const escaped = (json) => json.replace(UNSEEN, (seen) =>
 
 export const whole = (value) => Math.round(value).toLocaleString("en").replaceAll(",", "\u202f");
 
+/** Write a number for a legend: whole ones whole, others to four places. */
+export const short = (value) => (Number.isInteger(value) ? whole(value) : String(Number(value.toPrecision(4))));
+
 export function perSecond(value) {
   return value > 0 && value < 9.95 ? value.toFixed(1) : whole(value);
 }

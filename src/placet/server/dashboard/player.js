@@ -7,6 +7,7 @@ import { readApprovals } from "./approvals.js";
 import { addToFeed, showFeed } from "./player_feed.js";
 import { clearInspect, inspectEntity, inspectEvent, refreshInspect, startInspect } from "./player_inspect.js";
 import { showHistory, showPosition, startLine } from "./player_line.js";
+import { askSeries, clearSeries } from "./player_series.js";
 import { clearMap, drawnFrames, mapQuery, markOnMap, placeAll, placeMoved, startMap } from "./player_map.js";
 import { clearState, showState, startState, stateQuery } from "./player_state.js";
 
@@ -208,17 +209,25 @@ async function readHistory() {
   const of = world;
   const found = await ask(path());
   if (of !== world) return;
+  const isGrown = history !== null && found.records > history.records;
   const isCut = history && found.compactions > history.compactions;
   history = found;
   showHistory(found);
   showCodes(found.codes);
   showControls(found);
+  if (isGrown) readSeries();
   byId("unit").options[0].disabled = found.ticks === 0;
   if (found.ticks === 0 && found.indexed >= found.records) byId("unit").value = "record";
   if (isCut) {
     say(`The log was compacted while it was played: it now begins at seq ${whole(found.start.seq)}, and the player goes on from there.`);
     if (moment && moment.record < found.start.record) await jump(found.first);
   }
+}
+
+/** Ask for the collected series; of a run in progress again, as it grows. */
+function readSeries() {
+  const of = world;
+  askSeries(() => ask(path("/series")), () => of === world);
 }
 
 function showControls({ controls, paused, ticks_per_second: speed }) {
@@ -334,9 +343,11 @@ async function openWorld(name, place) {
   clearMap();
   clearState();
   clearInspect();
+  clearSeries();
   byId("worlds").value = name;
   document.title = `${tame(name)} · placet player`;
   await readHistory();
+  readSeries();
   await jump(place ?? beginning());
 }
 

@@ -1,7 +1,7 @@
 // Colors of dots by a field of a table: categories, a scale of numbers, or directions; and the legend.
 
 import { byId, made, show } from "./chart.js";
-import { tame, whole } from "./format.js";
+import { short, tame, whole } from "./format.js";
 
 const CATEGORIES = 8;
 const NONE = CATEGORIES; // the shade of what has no value, or a value beyond the categories
@@ -97,8 +97,6 @@ function keysOf(colors, palette, isThere) {
   const ends = colors.form === "direction" ? ["→ ↑ ← ↓", ""] : [short(colors.low), short(colors.high)];
   return colors.form === "direction" ? [bar, made("span", "", ends[0])] : [made("span", "", ends[0]), bar, made("span", "", ends[1])];
 }
-
-const short = (value) => (Number.isInteger(value) ? whole(value) : String(Number(value.toPrecision(4))));
 
 /** Offer the fields that color; `wanted` is the one that does, empty for none. */
 export function showColorChoices(names, wanted) {

@@ -1,7 +1,13 @@
-// The time line: what was admitted and refused along the run, and a slider over it.
+// The time line: the intents along the run, admitted and refused on a scale each, the collected series,
+// and a slider.
 
-import { byId, show, write } from "./chart.js";
+import { byId, show, sketch, write } from "./chart.js";
 import { span, whole } from "./format.js";
+import { drawSeries, startSeries } from "./player_series.js";
+
+const REFUSED_PX = 14; // the strip of the refusals, under that of the admitted
+const MARK_PX = 2;
+const MARK_LEAST_PX = 4;
 
 let history = null;
 let at = null;
@@ -13,6 +19,7 @@ export function startLine(seek) {
   byId("seek").addEventListener("input", ({ target }) => seek(Number(target.value)));
   new ResizeObserver(drawBars).observe(byId("bars"));
   dark.addEventListener("change", drawBars);
+  startSeries((part) => seek(Math.round(history.start.seq + part * length())));
 }
 
 /** Show the extent of a run, and how far it is read. */
@@ -62,30 +69,36 @@ function writeTick() {
 }
 
 function drawBars() {
-  const canvas = byId("bars");
-  const [width, height, scale] = [canvas.clientWidth, canvas.clientHeight, devicePixelRatio || 1];
-  if (!width || !history) return;
-  canvas.width = Math.round(width * scale);
-  canvas.height = Math.round(height * scale);
-  const context = canvas.getContext("2d");
-  context.setTransform(scale, 0, 0, scale, 0, 0);
-  const style = getComputedStyle(document.documentElement);
-  const color = (name) => style.getPropertyValue(name);
-  const first = history.start.seq;
-  const length = Math.max(1, Number(byId("seek").max) - first);
-  const most = Math.max(1, ...history.bars.map(([, yes, no]) => yes + no));
-  const toX = (seq) => ((seq - first) / length) * width;
-  for (const [number, yes, no] of history.bars) {
-    const [left, right] = [toX(number * history.bar_seqs), toX((number + 1) * history.bar_seqs)];
-    const [yesHigh, noHigh] = [(yes / most) * (height - 4), (no / most) * (height - 4)];
-    const wide = Math.max(1, Math.min(right, width) - left - (right - left > 3 ? 1 : 0));
+  const drawn = history && sketch(byId("bars"));
+  if (!drawn) return;
+  const { context, width, height, color } = drawn;
+  const { bar_seqs: wide, bars } = history;
+  const [mostYes, mostNo] = [1, 2].map((place) => bars.reduce((most, bar) => Math.max(most, bar[place]), 0));
+  writeMost("admitted-most", mostYes, wide);
+  writeMost("refused-most", mostNo, wide);
+  const bottom = height - REFUSED_PX;
+  for (const [number, yes, no] of bars) {
+    const [left, right] = [number, number + 1].map((one) => Math.min(1, Math.max(0, partOf(one * wide))) * width);
+    const high = mostYes && (yes / mostYes) * (bottom - 3);
     context.fillStyle = color("--yes-bar");
-    context.fillRect(left, height - yesHigh, wide, yesHigh);
+    context.fillRect(left, bottom - high, Math.max(1, right - left), high);
     context.fillStyle = color("--no");
-    context.fillRect(left, height - yesHigh - noHigh, wide, noHigh);
+    const long = no && MARK_LEAST_PX + (no / mostNo) * (REFUSED_PX - MARK_LEAST_PX - 1);
+    if (no) context.fillRect(Math.min(width - MARK_PX, (left + right - MARK_PX) / 2), height - long, MARK_PX, long);
   }
   if (at) {
     context.fillStyle = color("--ink");
-    context.fillRect(Math.min(width - 2, Math.max(0, toX(at.seq) - 1)), 0, 2, height);
+    context.fillRect(Math.min(width - 2, Math.max(0, partOf(at.seq) * width - 1)), 0, 2, height);
   }
+  drawSeries(partOf, at?.seq ?? null);
 }
+
+function writeMost(id, most, wide) {
+  write(id, most ? `max ${whole(most)}` : "none");
+  byId(id).title = `at most ${whole(most)} intents in ${wide === 1 ? "a seq" : `${whole(wide)} seqs`}`;
+}
+
+const length = () => Math.max(1, Number(byId("seek").max) - history.start.seq);
+
+/** Return how far along the time line a seq is, 0 to 1. */
+const partOf = (seq) => (seq - history.start.seq) / length();

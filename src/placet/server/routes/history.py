@@ -22,6 +22,7 @@ from placet.schemas.limits import SEED_MAX
 from placet.server.context import CallerContext
 from placet.server.history import questions
 from placet.server.history.counted_log import ReadCount, counting
+from placet.server.history.series import series_of
 from placet.server.history.timelines import PlayedWorld, Timelines
 from placet.server.http.parameters import Fields, Identity, Place
 from placet.server.http.problems import Problem
@@ -264,6 +265,15 @@ def get_entity(played: PlayedWorld, query: EntityQuery) -> Json:
         return {**at, "fields": cut, "is_cut": True}
 
     return played.timeline.look(query.place, look)
+
+
+@table.on("GET", f"{_HISTORY}/series", "List collected series", "Series", *_READING)
+async def list_series(world: str, request: Request) -> Json:
+    """Return the series that the run collects beside its log, at their seqs.
+
+    `problem` is a sentence where they cannot be read, else empty.
+    """
+    return await _answer(world, request, lambda played: series_of(played.log))
 
 
 @_question("view", "Get an agent's view of a moment", "PastView")

@@ -1,0 +1,69 @@
+"""The rows that a run collected beside its log, as series along its seqs."""
+
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from placet.actors.ports import EventLog
+from placet.lab.reporting.collected import TICK, collected_beside, collected_figures
+from placet.lab.reporting.figures import Figure
+from placet.schemas.codec import Json
+from placet.schemas.documents import DocumentError
+from placet.schemas.errors import MissingExtraError
+from placet.stores.url import whereabouts_of
+from placet.tables.parts import CollectError, read_written
+from placet.tables.table import Tables
+
+_SERIES_MAX: Final = 24
+_FOLDERS_KEPT: Final = 4
+"""Folders whose series are kept until a file is written in them."""
+
+
+def series_of(log: EventLog) -> dict[str, Json]:
+    """Return the series of the rows beside a log, as `list_series` answers them.
+
+    They are those of the run's report: each number of the world, the keys of its mappings, deciles
+    of the agents' numbers, and agents of each text. O(rows) when new ones were written.
+    """
+    path = whereabouts_of(log)
+    folder = None if path is None else collected_beside(path)
+    if folder is None or not folder.is_dir():
+        return {"series": [], "problem": ""}
+    written = (one.stat().st_mtime_ns for one in (folder, folder / "parts") if one.exists())
+    return _read(folder, max(written, default=0))
+
+
+@lru_cache(maxsize=_FOLDERS_KEPT)
+def _read(folder: Path, _written_ns: int) -> dict[str, Json]:
+    try:
+        tables = read_written(folder)
+        figures = list(islice(collected_figures(tables), _SERIES_MAX))
+    except (CollectError, MissingExtraError, DocumentError) as error:
+        return {"series": [], "problem": str(error)}
+    seqs = _seqs_of_ticks(tables)
+    drawn = [_series(figure, seqs) for figure in figures if TICK in figure.data]
+    return {"series": drawn, "problem": ""}
+
+
+def _seqs_of_ticks(tables: Tables) -> dict[int, int]:
+    return {
+        tick: seq
+        for name in ("world", "agents")
+        if name in tables
+        for tick, seq in zip(
+            *(tables[name].arrow[column].to_pylist() for column in ("tick", "seq")), strict=True
+        )
+    }
+
+
+def _series(figure: Figure, seqs: dict[int, int]) -> dict[str, Json]:
+    return {
+        "name": figure.title,
+        "note": figure.note,
+        "seqs": [seqs[tick] for tick in figure.data[TICK]],
+        "lines": [
+            {"name": name, "values": values} for name, values in figure.data.items() if name != TICK
+        ],
+        "is_band": figure.band,
+    }
