@@ -259,3 +259,31 @@ def test_collected_series_have_names_values_and_a_click_goes_there(browser, fold
         assert box is not None
         sick.click(position={"x": box["width"] / 2, "y": 5})
         expect(page.locator("#at-tick")).to_have_text(re.compile(r"^(9|10|11) of 20$"))
+
+
+def test_a_portrayal_sets_size_marker_and_label(browser, folder):
+    for _ in played(folder, "wealth", "--ticks", "20", "--seed", "1"):
+        pass
+    marked = folder / "marked.toml"
+    wealth = Path(scenarios.__file__).parent / "builtin" / "wealth.toml"
+    marks = 'size = "coins"\nmarker = "coins"\nlabel = "coins"\n'
+    marked.write_text(wealth.read_text() + marks)
+    inked = {}
+    for portrayal in ("wealth", str(marked)):
+        with (
+            playing(folder / "wealth.db", "--portrayal", portrayal) as play,
+            looking(browser, play.page) as looked,
+        ):
+            page = looked.page
+            looked.press("End")
+            looked.wait_fact("tick", "20 of 20")
+            expect(page.locator("#map-legend")).to_contain_text("coins")
+            legend = page.locator("#map-marks")
+            if portrayal == "wealth":
+                expect(legend).to_be_hidden()
+            else:
+                expect(legend).to_contain_text("▲")
+                expect(legend).to_contain_text("● ")
+            page.wait_for_function("() => placetDrawnFrames() > 2")
+            inked[portrayal] = sum(page.locator("#map").evaluate(COLOR_OF).values())
+    assert inked[str(marked)] > 3 * inked["wealth"]

@@ -1,6 +1,7 @@
 """`[portrayal]` of a scenario: parsed, checked where fields are declared, and in no log."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,16 @@ def test_a_field_that_a_table_lacks_is_refused_with_the_nearest_name():
     with pytest.raises(ScenarioError, match=r"no field 'stat'; did you mean 'state'") as refused:
         prepare(sir(color="stat"), store="memory://")
     assert "portrayal.sir.people.color" in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["size", "marker", "label"])
+def test_a_mark_by_a_field_of_several_numbers_is_refused(key):
+    flock = Scenario.load("flock", overrides=["ticks=1"])
+    chosen: Any = {key: "heading"}
+    portrayal = {"flock.birds": Portrayal(**chosen)}
+    with pytest.raises(ScenarioError, match="expected a field of one") as refused:
+        prepare(replace(flock, portrayal=portrayal), store="memory://")
+    assert f"portrayal.flock.birds.{key}" in str(refused.value)
 
 
 def test_the_log_of_a_run_does_not_depend_on_the_portrayal(tmp_path):

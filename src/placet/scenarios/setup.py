@@ -101,18 +101,28 @@ class RunSetup:
 def _require_portrayed(scenario: Scenario, domain: Domain) -> None:
     """Refuse a portrayal of a table by a field that it does not have.
 
-    The fields of entities of other collections are declared nowhere; the player names a color
-    field that none has.
+    The fields of entities of other collections are declared nowhere; the player names a field that
+    none has.
 
     Raises:
-        ScenarioError: The field is unknown.
+        ScenarioError: The field is unknown, or has several numbers in a row.
     """
-    fields = {table.name: table.fields for table in domain.tables}
+    tables = {table.name: table.fields for table in domain.tables}
     for name, portrayal in scenario.portrayal.items():
-        if name in fields and portrayal.color is not None and portrayal.color not in fields[name]:
-            problem = f"{name} has no field {portrayal.color!r}; "
-            problem += did_you_mean(portrayal.color, list(fields[name]))
-            raise ScenarioError(scenario.name, f"portrayal.{name}.color", problem)
+        chosen: dict[str, str] = {str(mark): field for mark, field in portrayal.marks.items()}
+        if portrayal.color is not None:
+            chosen["color"] = portrayal.color
+        for key, wanted in chosen.items() if name in tables else ():
+            known = tables[name].get(wanted)
+            if known is None:
+                problem = f"{name} has no field {wanted!r}; "
+                problem += did_you_mean(wanted, list(tables[name]))
+            elif key != "color" and known.sizes:
+                problem = f"the field {wanted!r} of {name} has {known.sizes} numbers in a row; "
+                problem += "expected a field of one"
+            else:
+                continue
+            raise ScenarioError(scenario.name, f"portrayal.{name}.{key}", problem)
 
 
 def prepare(

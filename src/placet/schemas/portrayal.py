@@ -5,9 +5,12 @@ It belongs to no world: neither the log nor a digest has it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from placet.schemas.keywords import explain_keywords
+
+Mark: TypeAlias = Literal["size", "marker", "label"]
+"""What a field sets of a mark on the map, besides its color."""
 
 
 @explain_keywords
@@ -21,10 +24,26 @@ class Portrayal:
             direction. None colors entities by cohort, and rows by the first field.
         names: Names of the values 0, 1, 2, ... of that field, for the legend: a field of small
             whole numbers has categories then. Empty shows the values.
+        size: A field of numbers: the area of a mark grows with it.
+        marker: A field whose values have a shape each.
+        label: A field whose value is written beside each mark.
     """
 
     color: str | None = None
     names: tuple[str, ...] = ()
+    size: str | None = None
+    marker: str | None = None
+    label: str | None = None
+
+    @property
+    def marks(self) -> dict[Mark, str]:
+        """The chosen fields besides that of the color."""
+        chosen: dict[Mark, str | None] = {
+            "size": self.size,
+            "marker": self.marker,
+            "label": self.label,
+        }
+        return {mark: field for mark, field in chosen.items() if field is not None}
 
 
 Portrayals: TypeAlias = Mapping[str, Portrayal]

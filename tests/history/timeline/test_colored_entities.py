@@ -55,9 +55,32 @@ def test_a_field_that_no_entity_has_is_named_with_the_nearest():
     assert colored(people=Portrayal(color="health"))["unknown"] == []
 
 
+def test_a_size_is_a_number_a_marker_a_category_and_a_label_a_short_text():
+    found = colored(people=Portrayal(size="age", marker="health", label="tags"))
+    (layer,) = found["map"]
+    assert layer["size"] == {"field": "age", "values": [30, 4, None]}
+    assert layer["marker"] == {"field": "health", "values": ["S", "I", None]}
+    assert layer["label"] == {"field": "tags", "values": ['["a"]', None, None]}
+    assert "color" not in layer
+    assert found["unknown"] == []
+
+
+def test_a_size_without_numbers_is_named_and_each_field_once():
+    found = colored(people=Portrayal(size="health", marker="helth", label="helth"))["unknown"]
+    assert found[0] == "portrayal of town.people: the field 'health' has no numbers for a size"
+    assert len(found) == 2
+    assert "no field 'helth'; did you mean 'health'" in found[1]
+
+
+def test_a_step_has_the_marks_of_the_collections_that_it_wrote_in_any_color():
+    portrayals = {"town.people": Portrayal(size="age")}
+    (layer,) = moments.portrayed(AT, {"town.people"}, "none", portrayals)
+    assert layer["size"]["values"] == [30, 4, None]
+
+
 def test_a_step_has_the_colors_of_the_collections_that_it_wrote():
     portrayals = {"town.people": Portrayal(color="health")}
-    (layer,) = moments.recolored(AT, {"town.people"}, None, portrayals)
+    (layer,) = moments.portrayed(AT, {"town.people"}, None, portrayals)
     assert (layer["ids"], layer["color"]["values"]) == (["ann", "bob", "cem"], ["S", "I", None])
-    assert moments.recolored(AT, {"town.people"}, "none", portrayals) == []
-    assert moments.recolored(AT, set(), None, portrayals) == []
+    assert moments.portrayed(AT, {"town.people"}, "none", portrayals) == []
+    assert moments.portrayed(AT, set(), None, portrayals) == []

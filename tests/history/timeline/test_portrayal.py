@@ -106,6 +106,19 @@ def test_a_layer_has_places_and_colors_as_arrays():
     assert "color" not in layer_of("lab.agents", drawn, portrayal, None, 5)
 
 
+def test_the_marks_of_rows_are_arrays_and_those_of_vectors_are_left_out():
+    drawn = table(PLACES, position=np.zeros((6, 2)), energy=2 * np.arange(6))
+    portrayal = RowPortrayal(("position",), 0, {"energy": "number"})
+    layer: Any = layer_of(
+        "lab.agents", drawn, portrayal, None, 5, {"size": "energy", "label": "position"}
+    )
+    assert (layer["size"]["field"], decoded(layer["size"]["values"])) == (
+        "energy",
+        [0, 2, 4, 6, 8],
+    )
+    assert "label" not in layer
+
+
 def test_cells_of_one_row_each_make_a_grid_and_shared_ones_are_spread():
     portrayal = RowPortrayal(("cell",), 3, {})
     alone: Any = layer_of(

@@ -30,7 +30,7 @@ from placet.schemas.log.record import (
     record_type,
 )
 from placet.schemas.name_suggestions import did_you_mean
-from placet.schemas.portrayal import Portrayals
+from placet.schemas.portrayal import Mark, Portrayals
 
 POINTS_MAX: Final = 200_000
 """Entities on a map, and as many rows of tables."""
@@ -125,12 +125,15 @@ def map_of(
     used = _colors_used(color, of_rows, portrayals)
     for layer in layers:
         _color_entities(layer, used, state.collections, portrayals)
+        _mark_entities(layer, state.collections, portrayals)
     left = POINTS_MAX
     for name, rows in drawn.items():
         table = state.tables[name]
         if tables is None or name in tables:
             field = used.get(name)
-            layer = layer_of(name, table, rows, field if field in rows.colors else None, left)
+            marks = portrayals[name].marks if name in portrayals else {}
+            color = field if field in rows.colors else None
+            layer = layer_of(name, table, rows, color, left, marks)
             if "color" in layer:
                 _name_values(layer["color"], _names(portrayals, name, field))
             layers.append(layer)
@@ -144,17 +147,18 @@ def map_of(
     }
 
 
-def recolored(
+def portrayed(
     moment: Moment, collections: Collection[str], color: str | None, portrayals: Portrayals
 ) -> list[dict[str, Json]]:
-    """Return the values that color the entities of collections, as layers without places."""
+    """Return the colors and marks of the entities of collections, as layers without places."""
     used = _colors_used(color, {}, portrayals)
     layers: list[dict[str, Json]] = []
-    for name in sorted(used.keys() & set(collections)):
+    for name in sorted((used.keys() | portrayals.keys()) & set(collections)):
         rows = moment.state.collections.get(name, {})
         layer: dict[str, Json] = {"collection": name, "ids": list(islice(rows, POINTS_MAX))}
         _color_entities(layer, used, moment.state.collections, portrayals)
-        layers += [layer] if "color" in layer else []
+        _mark_entities(layer, moment.state.collections, portrayals)
+        layers += [layer] if layer.keys() - {"collection", "ids"} else []
     return layers
 
 
@@ -225,22 +229,51 @@ def _color_entities(
         layer["color"] = {"field": field, "form": form, "values": values, "names": names}
 
 
+def _mark_entities(
+    layer: dict[str, Json], collections: Collections, portrayals: Portrayals
+) -> None:
+    """Add the sizes, markers and labels to a layer of entities, null for one without a value."""
+    name = layer["collection"]
+    rows = collections.get(name, {})
+    for mark, field in portrayals[name].marks.items() if name in portrayals else ():
+        values = [_mark(mark, rows[entity].get(field)) for entity in layer["ids"]]
+        if any(value is not None for value in values):
+            layer[mark] = {"field": field, "values": values}
+
+
+def _mark(mark: Mark, value: Json) -> Json:
+    """Return a value as a size, a marker or a label; None if it is none."""
+    if mark == "size":
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return short(value) if is_number and isfinite(value) else None
+    if mark == "label":
+        return short(value)
+    return value if _colors(value) else None
+
+
 def _unknown(
     portrayals: Portrayals, colors: Sequence[str], layers: Sequence[Mapping[str, Json]]
 ) -> list[str]:
-    """Return a sentence for each color of a portrayal that no drawn entity or row has.
+    """Return a sentence for each field of a portrayal of which no drawn entity or row has a value.
 
     A field may come with a later record, so a portrayal whose collection is not drawn is left out.
     """
-    drawn = {layer["collection"] for layer in layers}
-    return [
-        f"portrayal of {name}: no field {one.color!r}; "
-        + did_you_mean(
-            one.color, [each.rpartition("/")[2] for each in colors if each.startswith(f"{name}/")]
-        )
-        for name, one in portrayals.items()
-        if one.color is not None and name in drawn and f"{name}/{one.color}" not in colors
-    ]
+    drawn = {layer["collection"]: layer for layer in layers}
+    sentences = []
+    for name, portrayal in portrayals.items():
+        if name not in drawn:
+            continue
+        known = [each.rpartition("/")[2] for each in colors if each.startswith(f"{name}/")]
+        missing = [field for mark, field in portrayal.marks.items() if mark not in drawn[name]]
+        if portrayal.color is not None and portrayal.color not in known:
+            missing.insert(0, portrayal.color)
+        sentences += [
+            f"portrayal of {name}: no field {field!r}; {did_you_mean(field, known)}"
+            if field not in known
+            else f"portrayal of {name}: the field {field!r} has no numbers for a size"
+            for field in dict.fromkeys(missing)
+        ]
+    return sentences
 
 
 def _layers_of_entities(collections: Collections) -> list[dict[str, Json]]:

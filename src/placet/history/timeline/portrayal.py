@@ -9,10 +9,12 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isqrt
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from placet.history.timeline.tables import PlayedField, PlayedTable
 from placet.schemas.codec import Json
+from placet.schemas.portrayal import Mark
 
 if TYPE_CHECKING:
     from placet.history.timeline.fold import PlayedState
@@ -72,7 +74,12 @@ def portrayals_of(state: "PlayedState", *, has_places: bool) -> dict[str, RowPor
 
 
 def layer_of(
-    name: str, table: PlayedTable, portrayal: RowPortrayal, color: str | None, points_max: int
+    name: str,
+    table: PlayedTable,
+    portrayal: RowPortrayal,
+    color: str | None,
+    points_max: int,
+    marks: Mapping[Mark, str] = MappingProxyType({}),
 ) -> dict[str, Json]:
     """Return the rows of a table as a layer of a map: arrays of f4, little-endian, in base64.
 
@@ -82,6 +89,7 @@ def layer_of(
         portrayal: How its rows are drawn.
         color: Field by which they are colored; None for none.
         points_max: Draw at most so many rows, the first ones.
+        marks: Fields of their size, marker and label; one without one number a row is left out.
     """
     count = min(table.count, points_max)
     is_shared, x, y = _places(table, portrayal, count)
@@ -103,6 +111,9 @@ def layer_of(
 
             values = np.arctan2(values[:, 1], values[:, 0])
         layer["color"] = {"field": color, "form": form, "values": _encoded(values)}
+    for mark, field in marks.items():
+        if field in table.fields and not table.fields[field][1]:
+            layer[mark] = {"field": field, "values": _encoded(table.column(field)[:count])}
     return layer
 
 

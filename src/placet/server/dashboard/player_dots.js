@@ -1,11 +1,14 @@
 // Draws the dots of layers: few as shapes, many as pixels of one picture.
 
 import { colorOf, css, paletteOf } from "./player_colors.js";
+import { LARGEST, trace } from "./player_marks.js";
 
 const SHAPES_MAX = 4_000; // beyond, shapes cost more than they show
 const COVERED = 0.4; // of the frame, by the dots of a layer; else they hide how dense they are
 const DOT_PX = 4;
 const CELL_PART = 0.92;
+const ROUND = 0.75; // the radius of a round dot, in sizes of a square one
+const LABELS_MAX = 200;
 const GOLDEN_RAD = 2.399963; // between neighbors of a spiral
 
 let picture = null;
@@ -24,6 +27,7 @@ export function drawLayers(context, layers, to, part, density, colors) {
   context.globalAlpha = 0.9;
   for (const one of layers) if (one.layer.count <= SHAPES_MAX) drawShapes(context, one, to, part, colors);
   context.globalAlpha = 1;
+  drawLabels(context, layers.filter(({ layer }) => layer.labels).map(({ layer }) => layer), to, part);
 }
 
 function inks(layer, number, colors) {
@@ -36,10 +40,12 @@ function drawPixels(pixels, layer, { scale, ox, oy, area }, part, density, color
   const ink = Uint32Array.from(inks(layer, number, colors), ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0);
   const shades = layer.colors?.shades;
   const most = layer.grid ? scale * density * CELL_PART : Math.min(DOT_PX * density, Math.sqrt((COVERED * area) / count) * density);
-  const size = Math.max(1, Math.round(most));
-  const half = size / 2;
+  const { parts } = layer.sizes ?? {};
+  const plain = Math.max(1, Math.round(most));
   for (let at = 0; at < count; at += 1) {
     if (isThere && !isThere[at]) continue;
+    const size = parts ? Math.max(1, Math.round(plain * (layer.grid ? 1 : LARGEST) * parts[at])) : plain;
+    const half = size / 2;
     const left = Math.round((ox + (fromX[at] + (x[at] - fromX[at]) * part) * scale) * density - half);
     const top = Math.round((oy - (fromY[at] + (y[at] - fromY[at]) * part) * scale) * density - half);
     if (left < 0 || top < 0 || left + size > width || top + size > height) continue;
@@ -51,10 +57,11 @@ function drawPixels(pixels, layer, { scale, ox, oy, area }, part, density, color
 }
 
 function drawShapes(context, { layer, number, isRound }, { scale, ox, oy }, part, colors) {
-  const { count, x, y, fromX, fromY, isThere, grid } = layer;
+  const { count, x, y, fromX, fromY, isThere, grid, sizes, markers } = layer;
   const ink = inks(layer, number, colors).map(css);
   const shades = layer.colors?.shades;
-  const size = grid ? Math.max(2, scale * CELL_PART) : DOT_PX;
+  const plain = grid ? Math.max(2, scale * CELL_PART) : DOT_PX;
+  const largest = grid ? plain : DOT_PX * LARGEST;
   let last = -1;
   const above = isThere ? new Map() : null; // entities drawn so far, by place
   for (let at = 0; at < count; at += 1) {
@@ -66,11 +73,27 @@ function drawShapes(context, { layer, number, isRound }, { scale, ox, oy }, part
     const away = DOT_PX * Math.sqrt(nth);
     const px = ox + (fromX[at] + (x[at] - fromX[at]) * part) * scale + away * Math.cos(nth * GOLDEN_RAD);
     const py = oy - (fromY[at] + (y[at] - fromY[at]) * part) * scale + away * Math.sin(nth * GOLDEN_RAD);
-    if (isRound && !grid) {
-      context.beginPath();
-      context.arc(px, py, 3, 0, 2 * Math.PI);
+    const size = sizes ? Math.max(2, largest * sizes.parts[at]) : plain;
+    if (markers || (isRound && !grid)) {
+      trace(context, markers ? markers.shapes[at] : 0, px, py, grid ? size / 2 : size * ROUND);
       context.fill();
     } else context.fillRect(px - size / 2, py - size / 2, size, size);
+  }
+}
+
+/** Write the labels of entities and rows, as long as they are few. */
+function drawLabels(context, layers, { scale, ox, oy }, part) {
+  if (layers.reduce((sum, { count }) => sum + count, 0) > LABELS_MAX) return;
+  context.fillStyle = css(colorOf("--ink"));
+  context.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+  context.textBaseline = "middle";
+  for (const { labels, count, x, y, fromX, fromY, isThere, sizes, grid } of layers) {
+    for (let at = 0; at < count; at += 1) {
+      if (!labels[at] || (isThere && !isThere[at])) continue;
+      const away = grid ? 0 : (DOT_PX * ROUND * (sizes ? LARGEST * sizes.parts[at] : 1)) + 3;
+      context.textAlign = grid ? "center" : "left";
+      context.fillText(labels[at], ox + (fromX[at] + (x[at] - fromX[at]) * part) * scale + away, oy - (fromY[at] + (y[at] - fromY[at]) * part) * scale);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
 import { clearColors, shaded, showColorChoices, showLegend } from "./player_colors.js";
+import { clearMarks, marksOf, showMarks } from "./player_marks.js";
 import { drawLayers } from "./player_dots.js";
 import { cellText } from "./tree.js";
 
@@ -53,6 +54,7 @@ export function startMap(choose, read, recolor) {
 export function clearMap() {
   layers.clear();
   clearColors();
+  clearMarks();
   showColorChoices([], "");
   [frame, chosen, color] = [null, null, null];
   show("map-panel", false);
@@ -71,7 +73,7 @@ export function placeAll({ map, colors = [], color: used = "", unknown = [] }) {
     if (layer.stem !== undefined) placeRows(layer);
     else placeEntities(layer);
   }
-  for (const layer of map) if (layer.color && layer.stem === undefined) colorEntities(layer);
+  for (const layer of map) if (layer.stem === undefined) portray(layer);
   glide = { startMs: 0, lengthMs: 0 };
   showColorChoices(colors, used);
   write("map-unknown", unknown.map((one) => tame(one, 200)).join(". "));
@@ -93,13 +95,17 @@ function placeEntities({ collection, ids, x, y }) {
   });
 }
 
-/** Color entities by the values of a field; one without a value has none of the colors. */
-function colorEntities({ collection, ids, color: by }) {
+/** Give entities the colors and marks of their fields; one without a value has none of them. */
+function portray({ collection, ids, color: by, ...marks }) {
   const layer = layers.get(collection);
   if (!layer) return;
-  const values = new Array(layer.count).fill(null);
-  for (const [at, id] of ids.entries()) if (layer.index.has(id)) values[layer.index.get(id)] = by.values[at];
-  layer.colors = shaded(collection, { ...by, values });
+  const sorted = (given) => {
+    const values = new Array(layer.count).fill(null);
+    for (const [at, id] of ids.entries()) if (layer.index.has(id)) values[layer.index.get(id)] = given[at];
+    return values;
+  };
+  if (by) layer.colors = shaded(collection, { ...by, values: sorted(by.values) });
+  Object.assign(layer, marksOf(collection, marks, sorted));
 }
 
 /** Color the entities without a field by their cohort, where there is more than one: folk_1 is of folk. */
@@ -118,12 +124,13 @@ function colorCohorts() {
 const cohortOf = (id) => id.replace(/_\d+$/, "");
 
 /** Replace the rows of a table, sorted by number; each row is animated from its previous position. */
-function placeRows({ collection, stem, count, total, place, grid, x, y, color: by }) {
+function placeRows({ collection, stem, count, total, place, grid, x, y, color: by, ...marks }) {
   const before = layers.get(collection);
   const layer = { stem, count, total, place, grid, x: numbers(x), y: numbers(y) };
   layer.fromX = before?.count === count ? before.fromX : layer.x.slice();
   layer.fromY = before?.count === count ? before.fromY : layer.y.slice();
   layer.colors = by ? shaded(collection, { ...by, values: numbers(by.values) }) : null;
+  Object.assign(layer, marksOf(collection, marks, numbers));
   leap(layer);
   layers.set(collection, layer);
 }
@@ -156,7 +163,7 @@ export function placeMoved(moved, tables, lengthMs) {
   }
   for (const layer of tables) {
     if (layer.stem !== undefined) placeRows(layer);
-    else colorEntities(layer);
+    else portray(layer);
   }
   glide = { startMs: performance.now(), lengthMs: isCalm.matches ? 0 : lengthMs };
   fit();
@@ -262,6 +269,7 @@ function draw(now) {
   ring(context, to, part, getComputedStyle(document.documentElement));
   caption(names);
   showLegend(names.map((name) => layers.get(name)).filter(({ colors }) => colors));
+  showMarks(names.map((name) => layers.get(name)));
   if (part < 1 && !document.hidden) redraw();
 }
 

@@ -222,11 +222,12 @@ def get_moment(played: PlayedWorld, query: MomentQuery) -> Json:
 def list_steps(played: PlayedWorld, query: StepsQuery) -> Json:
     """List the next steps after a place, with the moved entities; fewer at the log's end.
 
-    `layers` has the rows of the tables that a step wrote, and the colors of the entities of the
-    collections that it wrote, as they are after it.
+    `layers` has the rows of the tables that a step wrote, and the colors and marks of the entities
+    of the collections that it wrote, as they are after it.
     """
     timeline, portrayals = played.timeline, played.source.portrayals
-    chosen = portrayals if query.color is None else {query.color.rpartition("/")[0]}
+    colored = "" if query.color is None else query.color.rpartition("/")[0]
+    chosen = {*portrayals, colored}
 
     def shown(step: PlayedStep) -> Json:
         found = moments.step_json(step)
@@ -235,7 +236,7 @@ def list_steps(played: PlayedWorld, query: StepsQuery) -> Json:
 
             def layers(moment: Moment) -> Json:
                 rows = moments.map_of(moment, query.color, step.tables, portrayals)["map"]
-                return rows + moments.recolored(moment, collections, query.color, portrayals)
+                return rows + moments.portrayed(moment, collections, query.color, portrayals)
 
             found["layers"] = timeline.look(step.place, layers, is_ahead=True)
         return found
