@@ -48,10 +48,12 @@ function drawPixels(pixels, layer, { scale, ox, oy, area }, part, density, color
     const half = size / 2;
     const left = Math.round((ox + (fromX[at] + (x[at] - fromX[at]) * part) * scale) * density - half);
     const top = Math.round((oy - (fromY[at] + (y[at] - fromY[at]) * part) * scale) * density - half);
-    if (left < 0 || top < 0 || left + size > width || top + size > height) continue;
+    const [first, end] = [Math.max(0, left), Math.min(width, left + size)];
+    const bottom = Math.min(height, top + size);
+    if (first >= end) continue;
     const color = shades ? ink[shades[at]] : ink[0];
-    for (let row = top * width + left, end = row + size * width; row < end; row += width) {
-      for (let pixel = row; pixel < row + size; pixel += 1) pixels[pixel] = color;
+    for (let row = Math.max(0, top); row < bottom; row += 1) {
+      for (let pixel = row * width + first; pixel < row * width + end; pixel += 1) pixels[pixel] = color;
     }
   }
 }

@@ -2,15 +2,15 @@
 
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
+import { drawAxes } from "./player_axes.js";
+import { refreshCard, showCard, startCard } from "./player_card.js";
 import { clearColors, shaded, showColorChoices, showLegend } from "./player_colors.js";
 import { clearMarks, marksOf, showMarks } from "./player_marks.js";
 import { drawLayers } from "./player_dots.js";
-import { cellText } from "./tree.js";
+import { projection, resetView, startView } from "./player_view.js";
 
 const COLORS = 4;
 const PICK_PX = 14;
-const REST_MS = 120;
-const FIELDS_SHOWN = 8;
 const COHORTS_MAX = 8;
 const isCalm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -21,9 +21,6 @@ let frame = null; // [left, bottom, right, top]; it only widens, so that what re
 let glide = { startMs: 0, lengthMs: 0 };
 let drawing = 0;
 let pointed = null;
-let resting = null; // {id, text}: what the pointer rests on
-let restTimer = 0;
-let look = async () => null;
 let chosen = null;
 let frames = 0;
 let color = null; // the wish of the reader, "table/field"; null is the default
@@ -39,12 +36,13 @@ export const mapQuery = () => (color === null ? {} : { color: color || "none" })
  * of what the pointer rests on, and `recolor` is called when other colors are wanted. */
 export function startMap(choose, read, recolor) {
   const canvas = byId("map");
-  look = read;
+  startCard(read);
+  const wasDrag = startView(canvas, redraw);
   canvas.addEventListener("pointermove", (event) => { pointed = [event.offsetX, event.offsetY]; redraw(); });
   canvas.addEventListener("pointerleave", () => { pointed = null; redraw(); });
   byId("map-color").addEventListener("change", ({ target }) => { color = target.value; recolor(); });
   canvas.addEventListener("click", (event) => {
-    const found = nearest(event.offsetX, event.offsetY);
+    const found = wasDrag() ? null : nearest(event.offsetX, event.offsetY);
     if (found) choose(found.collection, found.id);
   });
   new ResizeObserver(redraw).observe(canvas);
@@ -55,6 +53,7 @@ export function clearMap() {
   layers.clear();
   clearColors();
   clearMarks();
+  resetView();
   showColorChoices([], "");
   [frame, chosen, color] = [null, null, null];
   show("map-panel", false);
@@ -75,6 +74,7 @@ export function placeAll({ map, colors = [], color: used = "", unknown = [] }) {
   }
   for (const layer of map) if (layer.stem === undefined) portray(layer);
   glide = { startMs: 0, lengthMs: 0 };
+  refreshCard();
   showColorChoices(colors, used);
   write("map-unknown", unknown.map((one) => tame(one, 200)).join(". "));
   show("map-unknown", unknown.length > 0);
@@ -166,6 +166,7 @@ export function placeMoved(moved, tables, lengthMs) {
     else portray(layer);
   }
   glide = { startMs: performance.now(), lengthMs: isCalm.matches ? 0 : lengthMs };
+  refreshCard();
   fit();
   redraw();
 }
@@ -239,15 +240,6 @@ function fit() {
 
 const redraw = () => { if (!drawing) drawing = requestAnimationFrame(draw); };
 
-function projection(canvas) {
-  const [left, bottom, right, top] = frame;
-  const margin = 14;
-  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-  const scale = Math.min((width - 2 * margin) / (right - left || 1), (height - 2 * margin) / (top - bottom || 1));
-  const area = (right - left) * (top - bottom) * scale * scale;
-  return { scale, area, ox: width / 2 - ((left + right) / 2) * scale, oy: height / 2 + ((bottom + top) / 2) * scale };
-}
-
 function draw(now) {
   drawing = 0;
   frames += 1;
@@ -259,14 +251,17 @@ function draw(now) {
   const context = canvas.getContext("2d");
   context.setTransform(density, 0, 0, density, 0, 0);
   context.clearRect(0, 0, width, height);
-  const to = projection(canvas);
+  const to = projection(canvas, frame);
   const part = reached(now);
   colorCohorts();
   const names = [...layers.keys()].sort();
   const drawn = names.map((name, number) => ({ layer: layers.get(name), number, isRound: number % 2 === 0 }));
   drawn.sort((one, other) => other.layer.count - one.layer.count);
   drawLayers(context, drawn, to, part, density, COLORS);
-  ring(context, to, part, getComputedStyle(document.documentElement));
+  const style = getComputedStyle(document.documentElement);
+  const isPlaced = [...layers.values()].every(({ place }) => place?.length !== 0); // else x and y mean nothing
+  if (isPlaced) drawAxes(context, to, frame, { width, height, color: (name) => style.getPropertyValue(name) });
+  ring(context, to, part, style);
   caption(names);
   showLegend(names.map((name) => layers.get(name)).filter(({ colors }) => colors));
   showMarks(names.map((name) => layers.get(name)));
@@ -296,35 +291,21 @@ function ring(context, { scale, ox, oy }, part, style) {
 
 function nearest(left, top) {
   if (!frame) return null;
-  const { scale, ox, oy } = projection(byId("map"));
-  let best = PICK_PX * PICK_PX;
+  const { scale, ox, oy } = projection(byId("map"), frame);
+  let best = Infinity;
   let found = null;
-  for (const [collection, { count, ids, stem, x, y, isThere }] of layers) {
+  for (const [collection, { count, ids, stem, x, y, isThere, grid }] of layers) {
+    const most = grid ? Math.max(PICK_PX, scale / 2) : PICK_PX;
     for (let at = 0; at < count; at += 1) {
       if (isThere && !isThere[at]) continue;
       const [dx, dy] = [ox + x[at] * scale - left, oy - y[at] * scale - top];
-      if (dx * dx + dy * dy < best) {
+      if (dx * dx + dy * dy < Math.min(best, most * most)) {
         best = dx * dx + dy * dy;
         found = { collection, id: stem ? `${stem}:${at}` : ids[at], x: x[at], y: y[at] };
       }
     }
   }
   return found;
-}
-
-/** Ask for the fields of what the pointer rests on. */
-function rest(near) {
-  if (resting?.id === near?.id) return;
-  clearTimeout(restTimer);
-  resting = near && { id: near.id, text: "" };
-  const mine = resting;
-  if (!near) return;
-  restTimer = setTimeout(async () => {
-    const fields = await look(near.collection, near.id).catch(() => null);
-    if (resting !== mine || !fields) return;
-    mine.text = Object.entries(fields).slice(0, FIELDS_SHOWN).map(([name, value]) => `${tame(name, 40)} ${cellText(value, 60)}`).join(" · ");
-    redraw();
-  }, REST_MS);
 }
 
 function caption(names) {
@@ -338,14 +319,11 @@ function caption(names) {
   const number = all > drawn && names.some((name) => layers.get(name).total > layers.get(name).count) ? `${whole(drawn)} of ${whole(all)}` : whole(drawn);
   write("map-of", isByNumber ? `${number} in rows, by their number` : `${number} from above`);
   const near = pointed && nearest(...pointed);
-  rest(near);
   byId("map").style.cursor = near ? "pointer" : "default";
+  showCard(near && { ...near, colors: layers.get(near.collection).colors }, pointed);
   const says = byId("map-says");
-  const wanted = near
-    ? [[[`${tame(near.id, 60)}`, resting?.text || `at ${near.x.toFixed(1)}, ${near.y.toFixed(1)}`].join(" · "), names.indexOf(near.collection)]]
-    : counted.map(([name, one], at) => [`${tame(name, 40)} ${whole(one)}`, at]);
-  const text = wanted.map(([one]) => one).join("\n");
-  if (says.dataset.text === text) return;
-  says.dataset.text = text;
-  says.replaceChildren(...wanted.map(([one, at]) => made("bdi", layers.get(names[at]).colors ? "" : `dot dot-${(at % COLORS) + 1}`, one)));
+  const text = counted.map(([name, one]) => `${tame(name, 40)} ${whole(one)}`);
+  if (says.dataset.text === text.join("\n")) return;
+  says.dataset.text = text.join("\n");
+  says.replaceChildren(...text.map((one, at) => made("bdi", layers.get(names[at]).colors ? "" : `dot dot-${(at % COLORS) + 1}`, one)));
 }
