@@ -187,6 +187,22 @@ def test_the_map_is_clicked(browser, played_town):
         pytest.fail("nothing on the map is under the pointer")
 
 
+def test_the_numbers_of_an_entity_are_plotted_over_time(browser, played_town):
+    with looking(browser, played_town.page) as looked:
+        page = looked.page
+        page.get_by_role("button", name="folk_1", exact=True).first.click()
+        page.get_by_role("button", name="Over time").click()
+        plot = page.locator("#inspect .answer canvas").first
+        label = re.compile(r"^position: \[0\] [-\d.]+, \[1\] [-\d.]+, \[2\] 0 at this moment;")
+        looked.press("End")
+        looked.wait_fact("tick", f"{TICKS} of {TICKS}")
+        expect(plot).to_have_attribute("aria-label", label)
+        before = plot.get_attribute("aria-label")
+        page.keyboard.press("Home")  # the plot stays, with the values of the other moment
+        looked.wait_fact("tick", f"0 of {TICKS}")
+        expect(plot).not_to_have_attribute("aria-label", before or "")
+
+
 def test_a_fork_with_an_edit_is_played_beside_its_parent(browser, played_town, town):
     before = hashlib.sha256(town.read_bytes()).hexdigest()
     with looking(browser, played_town.page) as looked:

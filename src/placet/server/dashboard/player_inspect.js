@@ -3,6 +3,7 @@
 import { ask, Refusal } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
 import { said, span, tame, whole } from "./format.js";
+import { tracedRows } from "./player_series.js";
 import { cellText, tree } from "./tree.js";
 
 const LEDGER_MS = 60_000; // a replay of a long log
@@ -104,6 +105,7 @@ function agentButtons(id, entity) {
     button("‹ intent", () => doors.find({ agent: id, back: true })),
     button("intent ›", () => doors.find({ agent: id })),
     button("refusal ›", () => doors.find({ agent: id, refused: true })),
+    entity && button("Over time", () => answer("Reading its numbers along the run …", () => overTime(entity))),
     rowEvent(id) && button("Why", () => answer("Asking why …", () => why(rowEvent(id), id))),
     button("Fork from here …", () => showFork(entity ? `${entity.collection}/${entity.entity}` : "", entity?.fields)),
     doors.mayControl() && button("Suspend", () => doors.suspend(id, true)),
@@ -165,6 +167,13 @@ async function answer(waiting, asking) {
   } catch (error) {
     if (turn === asked) box.replaceChildren(made("p", "refusal", error instanceof Refusal ? tame(error.message, 600) : `No answer: ${error.message}`));
   }
+}
+
+/** Plot the numbers of an entity along the whole run. */
+async function overTime({ collection, entity }) {
+  const { series } = await ask(doors.path(`/trace?${new URLSearchParams({ collection, entity })}`), { patienceMs: LEDGER_MS });
+  const rows = tracedRows(series);
+  return [made("h3", "", `${tame(entity, 60)} along the run`), ...(rows.length ? rows : [made("p", "quiet", "None of its fields is a number.")])];
 }
 
 async function seen(id) {

@@ -6,7 +6,8 @@ import { short, tame } from "./format.js";
 const AGAIN_MS = 5_000; // a run writes its collected rows every ten seconds
 const KINDS = 8;
 
-let rows = []; // {series, low, high, canvas, says, label}
+let rows = []; // {series, low, high, element, canvas, says}
+let traced = []; // the same of the entity that is looked at
 let askedMs = -Infinity;
 let place = null; // {partOf, seq} of the last picture
 
@@ -39,6 +40,13 @@ export async function askSeries(ask, isWanted) {
   if (place) drawSeries(place.partOf, place.seq);
 }
 
+/** Return the elements of other series, such as those of an entity; they are drawn with the time line's. */
+export function tracedRows(series) {
+  traced = series.map(rowOf).filter((row) => row.low <= row.high);
+  requestAnimationFrame(() => { if (place) drawSeries(place.partOf, place.seq); });
+  return traced.map(({ element }) => element);
+}
+
 function rowOf(series) {
   const values = series.lines.flatMap((line) => line.values).filter((value) => value !== null);
   const [low, high] = values.reduce(([least, most], value) => [Math.min(least, value), Math.max(most, value)], [Infinity, -Infinity]);
@@ -52,7 +60,7 @@ function rowOf(series) {
 /** Draw all series, with a mark at a seq; `partOf` returns how far along the time line a seq is, 0 to 1. */
 export function drawSeries(partOf, seq) {
   place = { partOf, seq };
-  for (const row of rows) {
+  for (const row of [...rows, ...traced]) {
     writeValues(row, seq);
     const drawn = sketch(row.canvas);
     if (drawn) drawRow(row, drawn, partOf, seq);

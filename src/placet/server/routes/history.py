@@ -15,6 +15,7 @@ from placet.history.fork import ForkOptions
 from placet.history.timeline import moments
 from placet.history.timeline.timeline import LAST, Moment, NoPlaceError, PlayedStep, Query
 from placet.history.timeline.timeline import Place as LogPlace
+from placet.history.timeline.traces import trace_of
 from placet.plugins.domains import DomainNotFound, DomainNotRemade
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError, StoreError
@@ -103,6 +104,13 @@ class FindQuery(AtQuery, frozen=True):
 
 class EntityQuery(AtQuery, frozen=True, kw_only=True):
     """The query parameters of `get_entity`."""
+
+    collection: _Text
+    entity: _Text
+
+
+class TraceQuery(Fields, frozen=True):
+    """The query parameters of `list_trace`."""
 
     collection: _Text
     entity: _Text
@@ -275,6 +283,13 @@ async def list_series(world: str, request: Request) -> Json:
     `problem` is a sentence where they cannot be read, else empty.
     """
     return await _answer(world, request, lambda played: series_of(played.log))
+
+
+@_question("trace", "List the numbers of an entity over time", "Series")
+def list_trace(played: PlayedWorld, query: TraceQuery) -> Json:
+    """Return a series of each number of an entity, at moments along the whole log. O(log)."""
+    series = trace_of(played.timeline, query.collection, query.entity)
+    return {"series": series, "problem": ""}
 
 
 @_question("view", "Get an agent's view of a moment", "PastView")
