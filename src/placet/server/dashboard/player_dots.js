@@ -48,7 +48,8 @@ function drawPixels(pixels, layer, { scale, ox, oy, area }, part, density, color
     const half = size / 2;
     const left = Math.round((ox + (fromX[at] + (x[at] - fromX[at]) * part) * scale) * density - half);
     const top = Math.round((oy - (fromY[at] + (y[at] - fromY[at]) * part) * scale) * density - half);
-    const [first, end] = [Math.max(0, left), Math.min(width, left + size)];
+    const first = Math.max(0, left);
+    const end = Math.min(width, left + size);
     const bottom = Math.min(height, top + size);
     if (first >= end) continue;
     const color = shades ? ink[shades[at]] : ink[0];
