@@ -36,6 +36,8 @@ ROUTES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("GET", "history/steps?record=0", None, (200, 403, 403, 401)),
     ("GET", "history/find?record=0", None, (200, 403, 403, 401)),
     ("GET", "history/entity?record=0&collection=c&entity=e", None, (200, 403, 403, 401)),
+    ("GET", "history/series", None, (200, 403, 403, 401)),
+    ("GET", "history/trace?collection=c&entity=e", None, (200, 403, 403, 401)),
     ("GET", "history/view?record=0&agent=alice", None, (404, 403, 403, 401)),
     ("GET", "history/explain?seq=1", None, (200, 403, 403, 401)),
     ("POST", "history/forks", {"record": 1}, (201, 403, 403, 401)),
