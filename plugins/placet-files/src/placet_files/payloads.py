@@ -19,9 +19,13 @@ USAGE: Final = "files.usage"
 ALL: Final = "all"
 
 CREATE: Final = "files.create_file"
+"""Kind of an intent that creates a file, and of its effect."""
+
 ANALYZE: Final = "files.analyze_text"
+"""Kind of an intent that counts the words of a text, and of its effect."""
+
 INSPECT: Final = "files.inspect_zip"
-"""Kinds, and the effects that they have."""
+"""Kind of an intent that lists the content of a zip file, and of its effect."""
 
 FILES_MAX: Final = 1_000
 BYTES_MAX: Final = 64 * 1024 * 1024

@@ -48,6 +48,7 @@ Proposal: TypeAlias = Iterable[Mapping[str, Json]] | Mapping[str, Json]
 """Intents that are admitted or refused together; a single intent is a batch of one."""
 
 Answer: TypeAlias = Proposal | Awaitable[Proposal | None] | None
+"""A proposal, an awaitable of one, or None for no proposal."""
 
 
 class PolicyCall(Generic[S]):

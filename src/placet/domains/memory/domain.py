@@ -24,7 +24,11 @@ from placet.schemas.intent import Intent
 from placet.schemas.name_suggestions import nearest
 
 FACTS_MAX: Final = 64
+"""Default of the number of facts that an owner may have."""
+
 VALUE_BYTES_MAX: Final = 1_024
+"""Default of the size of a fact's value, as JSON, in bytes."""
+
 _SUGGESTIONS: Final = 3
 
 

@@ -37,6 +37,7 @@ SPEECH: Final = "world.speech"
 INTERACTION_CHARS_MAX: Final = 64
 
 Position: TypeAlias = tuple[float, float, float]
+"""x, y and z, in the unit of the domain's `bounds`."""
 
 
 def _fits_64_bits(value: object) -> object:

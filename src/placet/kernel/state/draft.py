@@ -362,7 +362,7 @@ class Draft:
         Raises:
             KeyError: There is no such entity; `create` it.
             TypeError, ValueError: The name is not a string, or is empty; the value is not plain
-            JSON, or is not finite.
+                JSON, or is not finite.
         """
         try:
             row = self.state.collections[collection].entities[entity]
@@ -512,7 +512,7 @@ class Draft:
 
         Raises:
             TypeError, ValueError: The payload is not plain JSON, or has a number that is not
-            finite.
+                finite.
         """
         if kind not in self._executors:
             raise ToolUnregistered(kind)
@@ -564,7 +564,7 @@ class Draft:
 
         Raises:
             TypeError, ValueError: The payload is not plain JSON, or has a number that is not
-            finite.
+                finite.
         """
         self.has_more = True
         if self.normalized is None:

@@ -255,6 +255,7 @@ class Responses(OpenAI):
 
 
 Wire = OpenAI | Anthropic
+"""The wire format of a model server."""
 
 
 def _chunk(choices: list[Any], **more: object) -> dict[str, Any]:

@@ -24,6 +24,7 @@ __all__ = [
 PHASES: Final[Mapping[str, Phase]] = MappingProxyType(
     {phase.name: phase for phase in (MISSION, HULL, PROPULSION, WEIGHT, STABILITY, COMPLIANCE)}
 )
+"""Name of a phase -> the phase, in the order in which they are computed."""
 
 
 def stale_by(paths: Iterable[str]) -> tuple[str, ...]:
