@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any, Final
@@ -68,6 +69,22 @@ def _text_of_constant(module: str, name: str) -> str:
             ) if found == name:
                 return inspect.cleandoc(text)
     return ""
+
+
+def texts_below(module: str, cls: str) -> dict[str, str]:
+    """Return the docstring below each constant of a class, such as the members of an enum."""
+    found = {}
+    (node,) = (n for n in _tree(module).body if isinstance(n, ast.ClassDef) and n.name == cls)
+    for before, after in pairwise(node.body):
+        match before, after:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)]),
+                ast.Expr(value=ast.Constant(value=str() as text)),
+            ):
+                found[name] = " ".join(text.split())
+            case _:
+                pass
+    return found
 
 
 def _pages() -> Iterator[Path]:

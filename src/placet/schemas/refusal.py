@@ -36,53 +36,127 @@ class RefusalCode(StrEnum):
     """
 
     QUEUE_FULL = "queue_full"
+    """The queue, or the agent's share of it, is full; try again after `retry_after`."""
+
     OVERLOADED = "overloaded"
+    """The oldest queued batch waits too long, or the event loop is late."""
+
     SHED = "shed"
+    """The queued batch was displaced by one of higher priority, or the world closes."""
+
     TIMEOUT = "timeout"
+    """The batch was queued for longer than its `valid_for_s`; nothing was done."""
+
     INGRESS_RATE_EXCEEDED = "ingress_rate_exceeded"
+    """The submitter sends batches faster than the limit, refused ones included."""
+
     LOG_RATE_EXCEEDED = "log_rate_exceeded"
+    """The submitter's refusals fill the log faster than the limit."""
+
     UNAUTHORIZED = "unauthorized"
+    """The handle is of a removed agent; register the agent and use the new handle."""
 
     BATCH_EMPTY = "batch_empty"
+    """The batch has no intents."""
+
     BATCH_TOO_LARGE = "batch_too_large"
+    """The batch has too many intents, values or bytes; split it."""
+
     FIELD_MISSING = "field_missing"
+    """A required field is absent; `details.missing` lists the absent fields."""
+
     FIELD_INVALID = "field_invalid"
+    """A field has the wrong type or range; `at` points to it."""
+
     FIELD_UNKNOWN = "field_unknown"
+    """There is no such field; `suggestions` has the nearest names."""
+
     VERSION_UNSUPPORTED = "version_unsupported"
+    """The `schema_version` of the kind is not known."""
+
     KIND_UNKNOWN = "kind_unknown"
+    """No domain of the world declares the kind; `suggestions` has the nearest kinds."""
+
     PAYLOAD_INVALID = "payload_invalid"
+    """The payload does not fit the model of its kind; `at` points to the value."""
+
     PAYLOAD_TOO_LARGE = "payload_too_large"
+    """The payload has too many bytes or is nested too deeply."""
 
     AGENT_UNKNOWN = "agent_unknown"
+    """No agent of this id is registered."""
+
     AGENT_SUSPENDED = "agent_suspended"
+    """The operator suspended the agent."""
+
     AGENT_NOT_YOURS = "agent_not_yours"
+    """The submitter does not own the agent."""
+
     PERMISSION_DENIED = "permission_denied"
+    """The agent may not propose this kind."""
 
     REQ_ID_REUSED = "req_id_reused"
+    """The `req_id` was used for another content; take a new one."""
+
     REQ_ID_TOO_OLD = "req_id_too_old"
+    """The `req_id` is older than the remembered part of its sequence."""
 
     CONTEXT_FROM_FUTURE = "context_from_future"
+    """`context_seq` is larger than the seq of the world."""
+
     EXPIRED = "expired"
+    """`valid_until` of the intent has passed; propose anew."""
+
     STALE_CONTEXT = "stale_context"
+    """An entity was changed by others after `context_seq`, or the context is too far behind."""
+
     CONDITION_FAILED = "condition_failed"
+    """A value named in `expect` is another; `details` has its path and the value found."""
+
     CONTEXT_TOO_OLD = "context_too_old"
+    """`context_seq` is older than the tracked changes of an entity; refresh the view."""
 
     QUOTA_EXCEEDED = "quota_exceeded"
+    """A token bucket has too little; `retry_after` is the exact wait."""
+
     BATCH_EXCEEDS_BURST = "batch_exceeds_burst"
+    """The batch needs more than a full bucket, so waiting cannot help; split it."""
+
     WORK_EXCEEDED = "work_exceeded"
+    """The batch needs more units of work than allowed; with `retry_after`, than the rate."""
 
     EXECUTOR_BUSY = "executor_busy"
+    """The outbox of an executor of its effects is full."""
+
     SCHEDULE_FULL = "schedule_full"
+    """The schedule has no place for another batch, of the world or of the agent."""
+
     SIM_TIME_TOO_FAR = "sim_time_too_far"
+    """`sim_time` is further ahead than the schedule reaches."""
 
     CONFLICT = "conflict"
+    """A batch of the same group claimed a resource first; `details.winner` is its agent."""
+
     INVARIANT_VIOLATED = "invariant_violated"
+    """The state after the batch breaks an invariant of the domain."""
+
     RULE_ERROR = "rule_error"
+    """A rule raised an exception, a fault of the domain; the batch changed nothing."""
+
     LEASED = "leased"
+    """Another agent has a lease of an entity; `retry_after` is when it ends."""
+
     LEASE_UNKNOWN = "lease_unknown"
+    """The lease names an entity that is not in the agent's view."""
+
     LEASE_REFUSED = "lease_refused"
+    """The lease is too long, has too many entities, or no ticket is free."""
+
     BUDGET_EXCEEDED = "budget_exceeded"
+    """The account named in the refusal has too little for the cost."""
+
     TOOL_UNREGISTERED = "tool_unregistered"
+    """No executor is registered for an effect of the batch."""
 
 
 _FIRST_OF_STAGE: Final = {
