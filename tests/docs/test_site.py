@@ -77,3 +77,20 @@ def test_broken_links_and_large_pages_are_named(tmp_path, monkeypatch):
     large, *broken = site.faults(tmp_path)
     assert large.startswith("b.html: ")
     assert broken == [f"b.html: {link} leads nowhere" for link in ("a.html#no", "c.html", "d.png")]
+
+
+def test_every_example_is_on_the_page_of_examples():
+    page = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    files = [*ROOT.glob("examples/*.*")]
+    assert [
+        file.name for file in files if f"`{file.name}`" not in page and file.name != "README.md"
+    ] == []
+
+
+def test_every_page_but_decisions_is_linked_from_the_index():
+    index = (ROOT / OVERVIEW).read_text(encoding="utf-8")
+    pages = {path.relative_to(ROOT / "docs") for path in ROOT.glob("docs/*/*.md")}
+    lost = [
+        str(page) for page in pages if f"({page})" not in index and "decisions" not in page.parts
+    ]
+    assert lost == []
