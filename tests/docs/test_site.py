@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from docs import python_api, site
+from placet.kernel import Draft
 from tests.docs.test_examples import ROOT
 
 OVERVIEW = PurePosixPath("docs/index.md")
@@ -94,3 +95,12 @@ def test_every_page_but_decisions_is_linked_from_the_index():
         str(page) for page in pages if f"({page})" not in index and "decisions" not in page.parts
     ]
     assert lost == []
+
+
+def test_every_name_of_a_draft_for_rules_is_on_the_page_of_rules():
+    page = (ROOT / "docs" / "guides" / "rules.md").read_text(encoding="utf-8")
+    names = {name for name in vars(Draft) if not name.startswith("_")} - set(Draft.__slots__)
+    assert {"put", "claim", "sim_time"} <= names
+    assert [
+        name for name in sorted(names) if f"draft.{name}" not in page and f"`{name}`" not in page
+    ] == []
