@@ -4,8 +4,9 @@
 
 The pages of this folder are copied to build/pages, each link to a file of the repository becomes a
 link to its page, and Zensical makes HTML of them. The reference of the Python API is written there
-too: a page for each module of `docs.python_api`. A warning of Zensical, a broken link, a public
-name without a docstring and a page above `PAGE_BYTES_MAX` are errors.
+too: a page for each module of `docs.python_api`. The pages work without a network and as files,
+search included. A warning of Zensical, a broken link, a script, style or picture from outside, a
+public name without a docstring and a page above `PAGE_BYTES_MAX` are errors.
 """
 
 import json
@@ -44,6 +45,13 @@ SECTIONS: Final = {
 }
 """Folder of the site -> its title in the navigation, in the order of the navigation."""
 
+WORKER_SCRIPT: Final = PurePosixPath("docs/theme/iframe_worker.js")
+"""Lets the search run in a page that is opened as a file, where a browser starts no worker."""
+
+_WORKER_ADDRESS: Final = "https://unpkg.com/iframe-worker/shim"
+_OUTSIDE: Final = re.compile(r"(?<=[\"'`(])https?://(?!www\.w3\.org/)[\w./@-]*")
+"""An address in a script or a style, but for the names of XML namespaces."""
+
 _LINK: Final = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
 _FENCE: Final = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
 
@@ -56,7 +64,7 @@ def site_path(path: PurePosixPath) -> str | None:
     match path.parts:
         case ("docs", "reference", "python_api.md"):
             return "api/index.md"
-        case ("docs", *rest) if path.suffix in {".md", ".svg", ".webp"}:
+        case ("docs", *rest) if path.suffix in {".md", ".svg", ".webp", ".js", ".css"}:
             return "/".join(rest)
         case ("docs", "decisions"):
             return "decisions/0001-record-decisions-and-layer-packages.md"
@@ -82,6 +90,7 @@ def sources() -> Iterator[PurePosixPath]:
     patterns = (
         "*.md", "LICENSE", "docs/**/*.md", "docs/**/*.svg", "docs/**/*.webp", "plugins/*/README.md",
         "plugins/*/docs/*.md", "examples/*.md", "examples/*.py", "examples/*.toml",
+        "docs/theme/*",
     )  # fmt: skip
     for pattern in patterns:
         for path in sorted(ROOT.glob(pattern)):
@@ -185,37 +194,68 @@ def toml_of(value: str | list[dict[str, str]]) -> str:
     return "[" + ", ".join("{ " + pair + " }" for pair in pairs) + "]"
 
 
+# ---------------------------------------------------------------- no network
+
+
+def keep_inside(site: Path) -> None:
+    """Replace the addresses from which the theme would load scripts and styles.
+
+    The script of the search is a copy of ours. The others are for features that no page uses:
+    their addresses become empty.
+    """
+    script = site_path(WORKER_SCRIPT)
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        here = os.path.relpath(f"{site}/{script}", page.parent)
+        page.write_text(text.replace(_WORKER_ADDRESS, here), encoding="utf-8")
+    for file in (site / "assets").rglob("*.js"):
+        file.write_text(_OUTSIDE.sub("", file.read_text(encoding="utf-8")), encoding="utf-8")
+
+
 # ---------------------------------------------------------------- checks
 
 
 class _Page(HTMLParser):
-    """The anchors of a page, and the addresses to which it links."""
+    """The anchors of a page, the addresses to which it links, and the files that it loads."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.anchors: set[str] = set()
         self.links: set[str] = set()
+        self.loaded: set[str] = set()
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for name, value in attrs:
             if name in {"id", "name"}:
                 self.anchors.add(value or "")
-            elif value and (name, tag) in {("href", "a"), ("src", "img"), ("href", "link")}:
+            elif value and (name == "src" or (name, tag) == ("href", "link")):
+                self.loaded.add(value)
+            elif value and (name, tag) == ("href", "a"):
                 self.links.add(value)
 
 
 def faults(site: Path) -> list[str]:
-    """Return a line for each broken link and each page that is too large."""
+    """Return a line for each broken link, file from outside, and page that is too large."""
     read = {path: _Page(path) for path in sorted(site.rglob("*.html")) if path.name != "404.html"}
     found = []
     for path, page in read.items():
         name = path.relative_to(site)
         if (size := path.stat().st_size) > PAGE_BYTES_MAX:
             found.append(f"{name}: {size} bytes, at most {PAGE_BYTES_MAX}")
-        found += [f"{name}: {link} leads nowhere" for link in sorted(page.links)
+        found += [f"{name}: {link} leads nowhere" for link in sorted(page.links | page.loaded)
                   if not leads_somewhere(link, path, site, read)]  # fmt: skip
+        found += [f"{name}: loads {link}" for link in sorted(page.loaded) if is_outside(link)]
+    for path in sorted((site / "assets").rglob("*.[cj]s*")):
+        addresses = _OUTSIDE.findall(path.read_text(encoding="utf-8"))
+        found += [f"{path.relative_to(site)}: names {address}" for address in addresses]
     return found
+
+
+def is_outside(link: str) -> bool:
+    """Return whether a link leads out of the site; what a page has in itself, `data:`, does not."""
+    parts = urlsplit(link)
+    return bool(parts.netloc or parts.scheme) and parts.scheme != "data"
 
 
 def leads_somewhere(link: str, path: Path, site: Path, read: dict[Path, _Page]) -> bool:
@@ -256,6 +296,7 @@ def build() -> list[str]:
         line for line in output if line.startswith("griffe: ")
     ]:  # not counted by --strict
         return warned
+    keep_inside(SITE)
     return [*python_api.undocumented(), *faults(SITE)]
 
 

@@ -80,6 +80,37 @@ def test_broken_links_and_large_pages_are_named(tmp_path, monkeypatch):
     assert broken == [f"b.html: {link} leads nowhere" for link in ("a.html#no", "c.html", "d.png")]
 
 
+def test_a_script_or_style_from_outside_is_named(tmp_path):
+    assets = tmp_path / "assets"
+    assets.mkdir()
+    (assets / "a.js").write_text('// https://example.org\nf("https://cdn.example.org/x.js")')
+    (assets / "b.css").write_text("a { src: url(http://example.org/y) } b { src: url(y.svg) }")
+    (tmp_path / "a.html").write_text(
+        '<script src="//example.org/s.js"></script><link href="https://example.org/t.css">'
+        '<a href="https://example.org/u"></a><img src="data:image/png;base64,A">'
+        '<script src="assets/a.js"></script>'
+    )
+    assert site.faults(tmp_path) == [
+        "a.html: loads //example.org/s.js",
+        "a.html: loads https://example.org/t.css",
+        "assets/a.js: names https://cdn.example.org/x.js",
+        "assets/b.css: names http://example.org/y",
+    ]
+
+
+def test_the_search_script_is_a_copy_and_the_theme_names_no_address(tmp_path):
+    page, script = tmp_path / "guides" / "a.html", tmp_path / "assets" / "theme.js"
+    for file in (page, script, tmp_path / "theme" / "iframe_worker.js"):
+        file.parent.mkdir(exist_ok=True)
+    (tmp_path / "theme" / "iframe_worker.js").write_text("")
+    page.write_text('<script src="https://unpkg.com/iframe-worker/shim"></script>')
+    script.write_text('load("https://unpkg.com/m@1/m.js"), svg("http://www.w3.org/2000/svg")')
+    site.keep_inside(tmp_path)
+    assert page.read_text() == '<script src="../theme/iframe_worker.js"></script>'
+    assert script.read_text() == 'load(""), svg("http://www.w3.org/2000/svg")'
+    assert site.faults(tmp_path) == []
+
+
 def test_every_example_is_on_the_page_of_examples():
     page = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     files = [*ROOT.glob("examples/*.*")]
