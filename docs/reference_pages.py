@@ -128,7 +128,8 @@ def refusals() -> str:
             fails; the codes are in the order in which they are checked. *Final*: the
             refusal is a record, and the same `req_id` gets the same answer again. Other
             refusals leave no trace, so the same batch may be sent again. `leased` and
-            `budget_exceeded` pass with time and are not final.
+            `budget_exceeded` pass with time and are not final. Each refusal of a
+            scheduled batch at its time is final, whatever its code.
             """
         ),
         table(["stage", "code", "HTTP", "final", "meaning"], rows),

@@ -36,127 +36,184 @@ class RefusalCode(StrEnum):
     """
 
     QUEUE_FULL = "queue_full"
-    """The queue, or the agent's share of it, is full; try again after `retry_after`."""
+    """The queue, the agent's share of it, or the place for answers that wait is full;
+    `details.signal` says which. Send the batch again after `retry_after`.
+    """
 
     OVERLOADED = "overloaded"
-    """The oldest queued batch waits too long, or the event loop is late."""
+    """The oldest queued batch waits too long, the event loop is late, or the operator drains the
+    world. Send the batch again after `retry_after`; `details.signal` says which.
+    """
 
     SHED = "shed"
-    """The queued batch was displaced by one of higher priority, or the world closes."""
+    """The queued batch was displaced by one of higher priority, or the world closes; nothing was
+    done. Send it again later, after `retry_after` where there is one.
+    """
 
     TIMEOUT = "timeout"
-    """The batch was queued for longer than its `valid_for_s`; nothing was done."""
+    """The batch was queued for longer than its `valid_for_s`; nothing was done. Send it again, or
+    allow more seconds.
+    """
 
     INGRESS_RATE_EXCEEDED = "ingress_rate_exceeded"
-    """The submitter sends batches faster than the limit, refused ones included."""
+    """The submitter sends batches faster than the limit; refused ones count too. Send fewer, and
+    this one after `retry_after`.
+    """
 
     LOG_RATE_EXCEEDED = "log_rate_exceeded"
-    """The submitter's refusals fill the log faster than the limit."""
+    """The refused batches of an agent add bytes to the log faster than the limit. Refresh the view
+    before the next try, after `retry_after`.
+    """
 
     UNAUTHORIZED = "unauthorized"
-    """The handle is of a removed agent; register the agent and use the new handle."""
+    """The handle is of an agent that was removed. Register the agent and use the new handle."""
 
     BATCH_EMPTY = "batch_empty"
-    """The batch has no intents."""
+    """The batch has no intents; send at least one."""
 
     BATCH_TOO_LARGE = "batch_too_large"
     """The batch has too many intents, values or bytes; split it."""
 
     FIELD_MISSING = "field_missing"
-    """A required field is absent; `details.missing` lists the absent fields."""
+    """A required field is absent; `details.missing` lists the absent fields. Add them."""
 
     FIELD_INVALID = "field_invalid"
-    """A field has the wrong type or range; `at` points to it."""
+    """A field has the wrong type or range, or the batch is no batch; `at` points to it. The message
+    says what was expected.
+    """
 
     FIELD_UNKNOWN = "field_unknown"
-    """There is no such field; `suggestions` has the nearest names."""
+    """There is no such field; `suggestions` has the nearest names. Correct the name, or leave the
+    field out.
+    """
 
     VERSION_UNSUPPORTED = "version_unsupported"
-    """The `schema_version` of the kind is not known."""
+    """The `schema_version` of the intent has another major number than the one that the world
+    reads. Send the version that the message names.
+    """
 
     KIND_UNKNOWN = "kind_unknown"
     """No domain of the world declares the kind; `suggestions` has the nearest kinds."""
 
     PAYLOAD_INVALID = "payload_invalid"
-    """The payload does not fit the model of its kind; `at` points to the value."""
+    """The payload does not fit the model of its kind; `at` points to the value, and the message
+    says what was expected.
+    """
 
     PAYLOAD_TOO_LARGE = "payload_too_large"
-    """The payload has too many bytes or is nested too deeply."""
+    """The payload has too many bytes or is nested too deeply. Send less, or split it over intents.
+    """
 
     AGENT_UNKNOWN = "agent_unknown"
-    """No agent of this id is registered."""
+    """No agent of this id is registered. Register it before it proposes."""
 
     AGENT_SUSPENDED = "agent_suspended"
-    """The operator suspended the agent."""
+    """The operator suspended the agent. It may propose again once the operator resumes it."""
 
     AGENT_NOT_YOURS = "agent_not_yours"
-    """The submitter does not own the agent."""
+    """The submitter is neither the agent, nor its owner, nor the operator; the agent may not even
+    exist. Submit through the handle or the token of the agent.
+    """
 
     PERMISSION_DENIED = "permission_denied"
-    """The agent may not propose this kind."""
+    """The agent may not propose this kind; the message lists the kinds that it may."""
 
     REQ_ID_REUSED = "req_id_reused"
-    """The `req_id` was used for another content; take a new one."""
+    """The `req_id` was used before with other content or in another batch. Take a new one."""
 
     REQ_ID_TOO_OLD = "req_id_too_old"
-    """The `req_id` is older than the remembered part of its sequence."""
+    """The number of the `req_id` is below the remembered part of its sequence, so the intent may
+    have been decided before. Look at the state, then take a newer number.
+    """
 
     CONTEXT_FROM_FUTURE = "context_from_future"
-    """`context_seq` is larger than the seq of the world."""
+    """`context_seq` is larger than the seq of the world. Send the seq of a view of this world."""
 
     EXPIRED = "expired"
-    """`valid_until` of the intent has passed; propose anew."""
+    """`valid_until` of the intent, in simulated seconds, has passed. Propose anew with a new
+    `req_id`.
+    """
 
     STALE_CONTEXT = "stale_context"
-    """An entity was changed by others after `context_seq`, or the context is too far behind."""
+    """Another agent changed an entity that the intent reads after `context_seq`, or the context is
+    too far behind. `changed` has the changes; refresh the view and decide again.
+    """
 
     CONDITION_FAILED = "condition_failed"
-    """A value named in `expect` is another; `details` has its path and the value found."""
+    """A value named in `expect` is another; `details` has its path and the value found. Decide
+    again with the value found.
+    """
 
     CONTEXT_TOO_OLD = "context_too_old"
-    """`context_seq` is older than the tracked changes of an entity; refresh the view."""
+    """`context_seq` is older than the tracked changes of an entity that the intent reads. Refresh
+    the view and decide again.
+    """
 
     QUOTA_EXCEEDED = "quota_exceeded"
-    """A token bucket has too little; `retry_after` is the exact wait."""
+    """A quota of the agent or of all agents has too little left. Send the same batch again after
+    `retry_after`; without it, another quota is too small for the batch: split it.
+    """
 
     BATCH_EXCEEDS_BURST = "batch_exceeds_burst"
-    """The batch needs more than a full bucket, so waiting cannot help; split it."""
+    """The batch has more intents than the burst of a quota, so waiting cannot help; split it."""
 
     WORK_EXCEEDED = "work_exceeded"
-    """The batch needs more units of work than allowed; with `retry_after`, than the rate."""
+    """The work of the batch, or the unpaid work of the agent, is over a limit. With `retry_after`
+    wait; without it split the batch.
+    """
 
     EXECUTOR_BUSY = "executor_busy"
-    """The outbox of an executor of its effects is full."""
+    """The outbox of an executor of its effects, or the agent's share of it, is full. Send the batch
+    again after `retry_after`.
+    """
 
     SCHEDULE_FULL = "schedule_full"
-    """The schedule has no place for another batch, of the world or of the agent."""
+    """The schedule of the world, or the agent's share of it, has no place for another batch. Send
+    it again after `retry_after`, or without `sim_time`.
+    """
 
     SIM_TIME_TOO_FAR = "sim_time_too_far"
-    """`sim_time` is further ahead than the schedule reaches."""
+    """`sim_time` is further ahead than the schedule reaches. Send an earlier one, or this one after
+    `retry_after`.
+    """
 
     CONFLICT = "conflict"
-    """A batch of the same group claimed a resource first; `details.winner` is its agent."""
+    """A rule found that another batch of the same group claimed the resource first;
+    `details.winner` is its agent. Refresh the view and decide again.
+    """
 
     INVARIANT_VIOLATED = "invariant_violated"
-    """The state after the batch breaks an invariant of the domain."""
+    """The state after the batch breaks an invariant of the domain, `details.invariant`, or the
+    batch has too many effects. Propose another change.
+    """
 
     RULE_ERROR = "rule_error"
-    """A rule raised an exception, a fault of the domain; the batch changed nothing."""
+    """Code of the domain raised an exception; the batch changed nothing. Do not send it again:
+    report it to the author of the domain.
+    """
 
     LEASED = "leased"
-    """Another agent has a lease of an entity; `retry_after` is when it ends."""
+    """Another agent has a lease of an entity that the batch changes. Send the same batch after
+    `retry_after`, when the lease has ended at the latest, or lease the entity first.
+    """
 
     LEASE_UNKNOWN = "lease_unknown"
-    """The lease names an entity that is not in the agent's view."""
+    """The lease names an entity that is not in the agent's view. Lease entities of the view."""
 
     LEASE_REFUSED = "lease_refused"
-    """The lease is too long, has too many entities, or no ticket is free."""
+    """The lease is too long, has too many entities, the agent has a ticket for others, or no ticket
+    is free. The message says which, and what is allowed.
+    """
 
     BUDGET_EXCEEDED = "budget_exceeded"
-    """The account named in the refusal has too little for the cost."""
+    """The account named in the refusal has too little for the cost. Send the same batch again after
+    the account was funded.
+    """
 
     TOOL_UNREGISTERED = "tool_unregistered"
-    """No executor is registered for an effect of the batch."""
+    """No executor is registered for an effect of the batch. The operator registers one; then send
+    the batch with a new `req_id`.
+    """
 
 
 _FIRST_OF_STAGE: Final = {
