@@ -60,6 +60,17 @@ _DRAW_STATES_MAX: Final = 1_024
 class Draft:
     """The state as a rule reads and changes it.
 
+    A rule gets one with each intent. It returns None, or a refusal, which undoes the whole batch:
+
+        def sell(draft: Draft, intent: Intent) -> RuleRefusal | None:
+            item = intent["payload"]["item"]
+            if draft.get("shop.items", item, "owner") != draft.agent_id:
+                return refuse("not_yours", f"{item} is not of {draft.agent_id}")
+            draft.put("shop.items", item, "price", intent["payload"]["price"])
+            return None
+
+    A later intent of the batch reads the changes of the earlier ones.
+
     Attributes:
         state: The tree, for reading.
         agent_id: Agent of the intent being applied; `system` on ticks and settlements. The changes
@@ -188,7 +199,16 @@ class Draft:
         return self._tick
 
     def get(self, collection: str, entity: str, field: str, default: Json = None) -> Json:
-        """Read one field, or the default where there is no such field or entity."""
+        """Read one field, or the default where there is no such field or entity. O(1).
+
+        The value is as stored: a list is read as a tuple, and is never changed in place.
+
+        Args:
+            collection: Name of the collection, such as `world.agents`.
+            entity: Id of the entity.
+            field: Name of the field.
+            default: The value to return instead.
+        """
         rows = self.state.collections.get(collection)
         row = None if rows is None else rows.entities.get(entity)
         return default if row is None else row.fields.get(field, default)
@@ -199,11 +219,17 @@ class Draft:
         return rows is not None and entity in rows.entities
 
     def entity(self, collection: str, entity: str) -> Mapping[str, Json] | None:
-        """Read all fields of an entity, or None. The mapping is read-only."""
+        """Return all fields of an entity as a read-only mapping; None if there is no such entity.
+
+        Read it again after a write: whether it shows later writes is not defined.
+        """
         return self.state.entity(collection, entity)
 
     def ids(self, collection: str) -> Iterator[str]:
-        """Return the ids of a collection, sorted. O(n log n)."""
+        """Return the ids of a collection, sorted; none where there is no such collection.
+
+        O(n log n). Ids that the batch creates later are not in it.
+        """
         return self.state.ids(collection)
 
     def previous_values(self) -> list[tuple[str, str, str, Json]]:
@@ -254,6 +280,11 @@ class Draft:
     def draw(self, purpose: str) -> float:
         """Draw a number in [0, 1).
 
+        The same purpose gives the same number again in one intent, so two draws need two purposes:
+
+            if draft.draw("hit") < 0.3:
+                damage = 1 + draft.randint_below(6, "damage")
+
         It depends on the world's seed, the tick, the simulated time, `ordinal`, the purpose and
         the agent alone: `random_unit` of `placet.kernel` gives the same number.
         """
@@ -261,6 +292,10 @@ class Draft:
 
     def randint_below(self, bound: int, purpose: str) -> int:
         """Draw an int in 0..bound-1, from the same words as `draw`.
+
+        Args:
+            bound: Number of equally probable ints, from 1.
+            purpose: Name of the draw; two draws of one intent need two purposes.
 
         Raises:
             ValueError: The bound is below 1.
@@ -321,6 +356,8 @@ class Draft:
     def check_changes(self, check: ChangeCheck) -> None:
         """Check the changes of the whole batch once all rules, hooks and invariants have passed.
 
+            draft.check_changes(lambda done: None if not done.effects else refuse("mail", "..."))
+
         Args:
             check: Receives the changes and effects of the batch. It returns None, or a
                 `RuleRefusal`, by which the intent and its batch are refused.
@@ -357,7 +394,13 @@ class Draft:
     # writing
 
     def put(self, collection: str, entity: str, field: str, value: Json) -> None:
-        """Set one field of an existing entity.
+        """Set one field of an existing entity; a new field is added.
+
+        Args:
+            collection: Name of the collection, such as `world.agents`.
+            entity: Id of the entity.
+            field: Name of the field.
+            value: Plain JSON. It is copied: later changes of a list or a dict have no effect.
 
         Raises:
             KeyError: There is no such entity; `create` it.
@@ -411,11 +454,19 @@ class Draft:
     def create(
         self, collection: str, entity: str, fields: Mapping[str, Json] | None = None
     ) -> None:
-        """Create an entity with these fields.
+        """Create an entity with these fields, in a collection that may be new.
+
+            draft.create("shop.orders", order_id, {"buyer": draft.agent_id, "items": ["pen"]})
+
+        Args:
+            collection: Name of the collection, `<domain>.<plural>`.
+            entity: Id of the entity, unique in the collection.
+            fields: Its fields, plain JSON, copied; None for none.
 
         Raises:
             KeyError: It exists already.
-            TypeError, ValueError: A name is no string, or a value is not plain JSON, or not finite.
+            TypeError, ValueError: A name is no string, or a value is not plain JSON, or not finite;
+                or the collection is a table, whose rows are made with their population.
         """
         if type(collection) is not str or type(entity) is not str:
             raise TypeError(f"names must be strings, got {collection!r} and {entity!r}")
@@ -440,10 +491,11 @@ class Draft:
         self.state.mark_dirty(collection, entity, row)
 
     def delete(self, collection: str, entity: str) -> None:
-        """Delete an entity.
+        """Delete an entity with all its fields.
 
         Raises:
             KeyError: There is no such entity.
+            TypeError: The collection is a table, whose rows stay.
         """
         rows = self.state.collections.get(collection)
         if rows is not None and rows.is_table:
@@ -464,7 +516,11 @@ class Draft:
         """Return the columns of a table, to read and write many rows at once.
 
         `columns[field]` is a read-only array of all rows; `columns.set(field, values, where=None)`
-        writes all rows or some. Call it in `on_open`, `on_populate`, `on_tick` or `on_settle`.
+        writes all rows or some. Call it in `on_open`, `on_populate`, `on_tick` or `on_settle`:
+
+            cells = draft.columns("field.cells")
+            low = cells["grass"] < 1.0
+            cells.set("grass", cells["grass"][low] + 0.1, where=low)
 
         Raises:
             KeyError: There is no such table; a table of agents is there with its population.
@@ -484,7 +540,16 @@ class Draft:
         return f"there is no entity {collection}/{entity}; {hint}"
 
     def claim(self, resource: str) -> str | None:
-        """Claim a resource that only one agent may have in this group.
+        """Claim a resource that only one agent may have in this group of batches, such as a tick.
+
+            if winner := draft.claim("shop.items/lamp"):
+                return conflict("shop.items/lamp", winner)
+
+        If the batch is refused, its claims are released. A claim is no state: it ends with the
+        group.
+
+        Args:
+            resource: Any name; `collection/entity` makes the refusal name the entity as changed.
 
         Returns:
             None if the claim succeeded, else the agent that claimed it first.
@@ -500,6 +565,9 @@ class Draft:
     def emit(self, kind: str, payload: Mapping[str, Json], *, started: bool = False) -> None:
         """Request an effect on the outside world, to be run once the batch is durable.
 
+            draft.emit("send_mail", {"to": "ann@example.org", "text": "paid"})
+
+        The outcome comes back in `Domain.on_settle`; a refused batch emits nothing.
         The kind of intent must declare it in `effects`. Without an executor for `kind` the
         intent is refused as `tool_unregistered`.
 
@@ -525,7 +593,10 @@ class Draft:
     def register(self, agent_id: str, cohort: str | None = None, **attributes: Json) -> None:
         """Register an agent with the batch, whose domains initialize it here by `on_register`.
 
-        It has the world's default permissions, belongs to itself, and acts from the next tick on.
+        It has the world's default permissions, belongs to itself, and acts from the next tick on:
+
+            draft.register(f"sheep_{draft.seq}", "sheep", position=[3, 4])
+
         Call it in the rule of a kind, in `on_batch` or in `on_tick`. If the name is taken or
         invalid, too many agents are registered, or a domain refuses the agent, the intent is
         refused.
@@ -562,6 +633,11 @@ class Draft:
     def normalize(self, payload: Mapping[str, Json]) -> None:
         """Store the payload as the rule applied it; verdict and log show it as `normalized`.
 
+        Use it where a rule applies less than was asked for, with `warn` for the reason.
+
+        Args:
+            payload: The whole payload, plain JSON; the last call for an intent counts.
+
         Raises:
             TypeError, ValueError: The payload is not plain JSON, or has a number that is not
                 finite.
@@ -574,6 +650,9 @@ class Draft:
     def answer(self, value: Json) -> None:
         """Set the `output` of the intent's result, which the submitter receives and the log keeps.
 
+        Args:
+            value: Plain JSON; `verdict.results[i].output` of the submitter. The last call counts.
+
         Raises:
             TypeError, ValueError: The value is not plain JSON, or has a number that is not finite.
         """
@@ -584,6 +663,8 @@ class Draft:
 
     def warn(self, code: str, message: str, *, at: str = "") -> None:
         """Add a notice for the submitter; the intent passes.
+
+            draft.warn("clamped", "the speed is at most 5", at="/speed")
 
         Args:
             code: Code of the notice.
