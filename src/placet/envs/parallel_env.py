@@ -108,6 +108,17 @@ RENDER_MODES: Final = ("rgb_array",)
 class WorldEnv(ParallelEnv[str, Array, Any]):
     """A world as a PettingZoo parallel environment for multi-agent learning.
 
+        env = WorldEnv(
+            partial(World, bounds=[[0, 0], [5, 5]]),
+            MoveOnGrid(width=6, height=6, goal=(5, 5), others=1),
+            {"ann": {"position": [0, 0]}, "bob": {"position": [2, 3]}},
+            max_steps=50,
+        )
+        observations, infos = env.reset(seed=3)
+        while env.agents:
+            actions = {agent: env.action_space(agent).sample() for agent in env.agents}
+            observations, rewards, terminations, truncations, infos = env.step(actions)
+
     Args:
         domain_factory: Creates the domain; called at every reset.
         adapter: The spaces, and the meaning of actions, observations and rewards.

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 class AgentHandle:
     """A handle of one registered agent: submits its batches, returns its views and observations.
 
+    `Orchestrator.register_agent` returns it. A loop of an agent looks, and then proposes:
+
+        view = await ann.refresh_view()
+        x, y, _ = view.state["world.agents"]["ann"]["position"]
+        verdict = await ann.submit([ann.intent("Move", to=[x + 1, y])])
+
     Attributes:
         agent_id: Name of the agent.
         generation: Number of registrations of the name up to this agent; once the agent is removed,
@@ -105,8 +111,15 @@ class AgentHandle:
         """Submit a batch of this agent and return its verdict, also if the batch is refused.
 
         Args:
-            batch: A list of intents, a batch object, or one intent.
+            batch: A list of intents, a batch object, or one intent. All of it is admitted, or
+                nothing.
             dry_run: Decide, and change nothing.
+
+        Returns:
+            The verdict, once it is durable.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
         """
         return await self._world.submit(batch, self.agent_id, dry_run, self, fill_missing=True)
 

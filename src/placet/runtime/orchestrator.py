@@ -78,6 +78,12 @@ T = TypeVar("T")
 class Orchestrator:
     """One world: its state, its log, its actors; every operation of a host program on them.
 
+        async with Orchestrator(World(max_step=5.0)) as world:
+            ann = await world.register_agent("ann", position=[0, 0])
+            verdict = await ann.submit([ann.intent("Move", to=[3, 4])])
+            print(verdict.admitted, verdict.codes)
+            print(await world.state("world.agents/ann/position"))  # [3.0, 4.0, 0.0]
+
     Use it as an async context manager, in one event loop: a call from another one that would wait
     there raises `RuntimeError`.
 

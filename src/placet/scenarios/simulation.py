@@ -70,6 +70,16 @@ _COHORT_FORM: Final = 'expected (count, policy) or {"count": ..., "policy": ...}
 class Simulation:
     """A world of agents with policies, run tick by tick in the caller's thread.
 
+        def walk(view, intent):
+            x, y, _ = view.state["world.agents"][view.agent_id]["position"]
+            return [intent("Move", to=[x + 1, y])]
+
+        simulation = Simulation(World(bounds=[[0, 0], [9, 9]]), {"folk": (50, walk)}, seed=1)
+        print(simulation.run(ticks=12).refusals)  # 150 steps beyond the bounds
+        print(simulation.state["world.agents"]["folk_7"]["position"])
+
+    In a tick all policies see the state before it; their batches are decided in a fair order.
+
     Use it as a context manager where a store must be released at a certain point; otherwise the
     store is released with the object.
 

@@ -30,7 +30,9 @@ class Outcome:
     """The answer to one call.
 
     Attributes:
-        status: State of the call.
+        status: State of the call: `done`, `failed` (certainly not done), `refused`, `skipped` with
+            a refused plan, `held` for a person, `denied`, `expired`, `stale`, `doubt` (started, and
+            the outcome is unknown), `running`, `undone`, `amended`, `gate_failed`.
         output: Return value of the tool as plain JSON, of a call that is `done` or `undone`. Of one
             that is `amended`, the calls that ran in the place of its plan: each with `tool`,
             `arguments`, `status`, and `output` or `message`.

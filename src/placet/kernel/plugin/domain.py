@@ -337,6 +337,20 @@ class Domain(Protocol):
     `hidden_fields`, decide which parts of the state an agent sees. Every method is pure: its result
     depends on its arguments alone.
 
+        class Save(TypedDict):  # of typing_extensions, before Python 3.12
+            coins: int
+
+        def save(draft, intent):
+            coins = draft.get("bank.accounts", draft.agent_id, "coins")
+            draft.put("bank.accounts", draft.agent_id, "coins", coins + intent["payload"]["coins"])
+
+        class Bank(Domain):
+            name, version = "bank", "1"
+            kinds = (Kind("Save", Save, save, reads_self="bank.accounts"),)
+
+            def on_register(self, draft, agent_id, attributes):
+                draft.create("bank.accounts", agent_id, {"coins": 0})
+
     Attributes:
         name: Prefix of its collections and of its codes; a lower-case identifier.
         version: Changes when a rule changes.

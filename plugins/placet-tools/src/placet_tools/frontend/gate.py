@@ -191,14 +191,17 @@ class Gate:
     ) -> Outcome:
         """Call a tool for an agent, and return the outcome; a call that is held returns at once.
 
-        If the caller is canceled, the call continues.
+            outcome = await gate.call("refund", agent="support", key="m17", order="A7", euro=42)
+
+        A refusal, a failure of the tool, a doubt, and a tool that runs for longer than `wait_s` are
+        outcomes, not exceptions. If the caller is canceled, the call continues.
 
         Args:
             tool: Name of the tool.
             agent: Name of the agent.
             key: Key of the call: a known key returns the outcome of its call, and runs nothing.
                 None: a new one.
-            **arguments: Arguments of the tool.
+            **arguments: Arguments of the tool, plain JSON.
 
         Raises:
             KeyInvalid: The key is empty or too long.
@@ -219,12 +222,18 @@ class Gate:
         """Decide several calls as one batch: all are admitted, held or refused together.
 
         The tools run after that, in no order. If one fails, the calls that were done are undone in
-        reverse order, by the tools of their `undo`.
+        reverse order, by the tools of their `undo`:
+
+            booked = await gate.plan([("hotel", {"city": "Rome"}), ("flight", {"to": "Rome"})])
 
         Args:
             calls: Tool and arguments of each call; or kind and payload of another domain's intent.
             agent: Name of the agent.
             key: Key of the plan; its calls have the keys `<key>.0`, `<key>.1` and so on.
+                None: a new one.
+
+        Returns:
+            The outcome of each call, in the order of `calls`.
 
         Raises:
             KeyInvalid: The key is empty or too long.
@@ -247,6 +256,8 @@ class Gate:
 
     async def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
         """Settle a call that is in doubt, as a person found out what happened.
+
+            await gate.settle("m17", done=True, output={"refunded": 42})
 
         Args:
             key: Key of the call.
@@ -291,6 +302,9 @@ class Gate:
         calls: Sequence[tuple[str, Mapping[str, Json]]] = (),
     ) -> RequestDecision:
         """Record a person's decision about a request; `approve` and `amend` run calls.
+
+            for request in await gate.approvals():
+                await gate.decide(request, "deny", by="ann", role=request.role, reason="too much")
 
         The program vouches for the name and the role of the person.
 
