@@ -71,7 +71,7 @@ class EnvAdapter(Protocol):
         """
 
     def observe(self, view: View, agent: str) -> Array:
-        """Return the observation of an agent's view."""
+        """Return the observation of an agent's view, an element of its `observation_space`."""
 
     def reward(self, before: View, after: View, agent: str) -> float:
         """Return the reward of a step, from the agent's views before and after it."""

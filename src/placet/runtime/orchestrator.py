@@ -224,6 +224,8 @@ class Orchestrator:
     ) -> AgentHandle:
         """Register an agent, and return its handle.
 
+            ann = await world.register_agent("ann", permissions={"Move"}, position=[0, 0])
+
         For a registered name only the permissions are changed, if some are passed; an owner that
         is passed must be the present one.
 
@@ -572,7 +574,11 @@ class Orchestrator:
         )
 
     def events(self, since: int = 0) -> AsyncIterator[Event]:
-        """Yield every event after a seq, past and future, until the world is closed."""
+        """Yield every event after a seq, past and future, until the world is closed.
+
+        Args:
+            since: Sequence number of the last event that the caller has; 0 yields all.
+        """
         world = self._opened
         return world.home.guarded(world.publisher.events(since))
 
@@ -668,6 +674,11 @@ class Orchestrator:
         An effect runs at least once, with one key on all attempts, and is settled exactly once.
         `at_most_once` is the reverse: one attempt, whose start is in the log before it begins; if
         that attempt is cut off, its outcome is unknown and the effect is `in_doubt`.
+
+            async def send_mail(effect: Effect) -> Json:
+                return await mailer.send(effect.payload["to"], key=str(effect.key))
+
+            await world.register_executor("send_mail", send_mail, delivery="keyed")
 
         Args:
             kind: Kind of effect, as the domain's kinds declare it.

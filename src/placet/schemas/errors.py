@@ -27,6 +27,13 @@ extension.
 class PlacetError(PortableError):
     """Base class of the exceptions that placet raises on purpose.
 
+    A refusal is an exception only where a method has no verdict to return:
+
+        try:
+            await ann.submit_intent(ann.intent("Move", to=[3, 4]))
+        except BackpressureError as error:
+            await asyncio.sleep(error.retry_after or 1.0)
+
     Its message names ids and texts of others: unseen characters in it are escaped.
 
     Attributes:
@@ -46,7 +53,10 @@ class PlacetError(PortableError):
 
 
 class IntentError(PlacetError, ValueError):
-    """The structure of the batch is invalid; correct it before submitting again."""
+    """The structure of the batch is invalid; correct it before submitting again.
+
+    `refusals` has one for each invalid intent, with the place in `at`.
+    """
 
 
 class AgentError(PlacetError):
@@ -58,17 +68,18 @@ class OwnerError(AgentError):
 
 
 class PermissionDeniedError(PlacetError):
-    """The agent, or the caller, may not do this."""
+    """The agent may not propose this kind, or its handle is of a removed agent."""
 
 
 class DuplicateRequestError(PlacetError):
-    """The req_id was used with other content, or is older than the dedup window."""
+    """The req_id was used with other content, or is older than the dedup window; take a new one."""
 
 
 class StaleContextError(PlacetError):
-    """An entity that the intent depends on changed after the agent's view.
+    """The intent was decided on a state that is past: the stage `staleness` refused it.
 
-    Refresh the view and propose again.
+    An entity that it depends on has changed, a condition of `expect` does not hold, or it expired.
+    Refresh the view and propose again, with a new req_id.
 
     Attributes:
         current_seq: Sequence number of the world at the decision.
@@ -102,7 +113,9 @@ class QuotaExceededError(PlacetError):
 
 
 class BackpressureError(PlacetError):
-    """The system is overloaded; the same batch may pass later.
+    """The queue, the schedule or an executor is full, or a rate is exceeded; nothing was done.
+
+    The same batch may pass later.
 
     Attributes:
         reason: Code of the refusal, which names the overload signal.
@@ -116,7 +129,10 @@ class BackpressureError(PlacetError):
 
 
 class ValidationError(PlacetError):
-    """A rule of the domain, or the effect validator, refused the batch."""
+    """The stage `domain` refused the batch: a rule, an invariant, a lease, or the host's validator.
+
+    `code` is that of the first refusal, such as `world.out_of_bounds` or `conflict`.
+    """
 
 
 class DomainError(PlacetError, ValueError):

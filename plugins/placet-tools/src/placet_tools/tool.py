@@ -47,7 +47,13 @@ _NO_FIELDS: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Paramet
 
 
 class NotDone(DoNotRetry):
-    """Raised by a tool if the work was certainly not done; any other exception leaves a doubt."""
+    """Raised by a tool if the work was certainly not done; any other exception leaves a doubt.
+
+        if answer.status_code == 409:
+            raise NotDone("the order was paid before")
+
+    The outcome is `failed`, with its text as the reason.
+    """
 
 
 class ToolError(ValueError):

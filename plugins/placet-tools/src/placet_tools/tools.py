@@ -64,6 +64,9 @@ class Tools:
     ) -> Callable[[_F], _F]:
         """Decorate a function as a tool; the function itself is unchanged.
 
+        Its parameters need annotations that pydantic knows, and the first line of its docstring is
+        its summary. It may be async; a plain one runs in a thread.
+
         Args:
             risk: Greatest harm that a call can do: `read` changes nothing outside, `high` needs a
                 person's approval.

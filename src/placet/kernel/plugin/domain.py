@@ -429,7 +429,10 @@ class Domain(Protocol):
         return None
 
     def on_open(self, draft: "Draft") -> None:
-        """Write the initial state. Called once, when a new world's log is created."""
+        """Write the initial state. Called once, when a new world's log is created.
+
+        draft.create("shop.till", "till", {"coins": 0})
+        """
         return None  # noqa: RET501  # without it a type checker holds the hook to be abstract
 
     def on_register(
@@ -442,7 +445,12 @@ class Domain(Protocol):
         return None
 
     def on_remove(self, draft: "Draft", agent_id: str) -> None:
-        """Delete or release the state of an agent that is being removed."""
+        """Delete or release the state of an agent that is being removed.
+
+        Nothing is deleted by itself: entities that it leaves stay in the state.
+
+            draft.delete("bank.accounts", agent_id)
+        """
         return None  # noqa: RET501  # likewise
 
     def on_populate(self, draft: "Draft", population: NewPopulation) -> None:
@@ -471,7 +479,12 @@ class Domain(Protocol):
         return None  # noqa: RET501  # likewise
 
     def on_settle(self, draft: "Draft", effect: Effect, settlement: Settlement) -> None:
-        """Update the state from the outcome of an effect; called for every effect of the world."""
+        """Update the state from the outcome of an effect; called for every effect of the world.
+
+        if effect.kind == "charge_card":
+            paid = settlement.succeeded
+            draft.put("shop.orders", effect.payload["order"], "paid", paid)
+        """
         return None  # noqa: RET501  # likewise
 
     def on_cost(self, draft: "Draft", intent: Intent, cost: float) -> RuleRefusal | None:
