@@ -94,7 +94,7 @@ def test_the_player_keeps_its_ways_out_for_a_token_that_may_not_play(browser, se
     with page_of(browser, server, "ann", "play") as page:
         expect(page.locator("#notice")).to_contain_text("needs the operator's token")
         expect(page.locator("#standing")).to_have_text("refused")
-        page.get_by_role("link", name="Live").click()
+        page.get_by_role("link", name="Dashboard").click()
         expect(page.locator("#limits")).to_contain_text("appear here")
 
 

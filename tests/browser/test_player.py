@@ -247,7 +247,7 @@ def test_everything_can_be_done_by_keys_alone(browser, played_town):
     with looking(browser, played_town.page) as looked:
         page = looked.page
         looked.press("r")
-        expect(page.locator("#h-inspect")).not_to_have_text("Look closer")
+        expect(page.locator("#h-inspect")).not_to_have_text("Details")
         assert page.evaluate("document.activeElement.id") == "h-inspect"
         looked.press("Tab")  # the button that closes
         looked.press("Tab")

@@ -45,7 +45,7 @@ def test_the_wheel_zooms_a_drag_moves_and_a_double_click_shows_all(browser, segr
         page.mouse.move(x + 60, y + 30, steps=4)
         page.mouse.up()
         assert len({whole, zoomed, picture(page)}) == 3
-        expect(page.locator("#h-inspect")).to_have_text("Look closer")  # a drag is no click
+        expect(page.locator("#h-inspect")).to_have_text("Details")  # a drag is no click
         page.mouse.dblclick(x, y)
         expect(page.get_by_role("button", name="Whole")).to_be_hidden()
         page.mouse.move(0, 0)

@@ -16,11 +16,13 @@ from placet.cli.app import run_command
 from placet.lab import Collector, Results, Scenario, report, run_scenarios
 from placet.lab.intervals import Interval
 from placet.lab.log import Log
-from placet.lab.reporting import collected, study_report
+from placet.lab.reporting import categories, collected, study_report
 from placet.lab.reporting.bins import BINS_MAX, Bins
 from placet.lab.reporting.drawings import Estimate, estimates, lorenz, number_text, round_values
 from placet.lab.reporting.figures import Figure, Page, ReportSection, y_range_of
 from placet.lab.reporting.page import render
+from placet.scenarios import load
+from placet.scenarios.engine import run_scenario
 from placet.schemas.errors import StoreError
 from placet.schemas.printable import unseen_characters
 from placet.stores.url import open_event_log
@@ -435,3 +437,57 @@ def test_round_values_lie_within_the_range(low, high):
     values = round_values(low, high)
     assert 3 <= len(values) <= 12
     assert all(low <= value <= high * (1 + 1e-9) for value in values)
+
+
+# categories of the state
+
+
+def ran(tmp_path, name, *overrides):
+    store = f"sqlite:///{tmp_path}/{name}.db"
+    run_scenario(load(name, overrides=overrides), store=store)
+    return store
+
+
+def test_rows_are_counted_by_the_names_of_their_values(tmp_path):
+    store = ran(tmp_path, "sir", "ticks=12")
+    figure = parsed(report(store, tmp_path / "page.html")).figures["people by state"]
+    assert figure["names"] == ["tick", "susceptible", "infectious", "recovered"]
+    assert figure["columns"][0] == list(range(1, 13))
+    for tick, *counts in zip(*figure["columns"], strict=True):
+        people = Log(store).at(tick=tick).state["sir.people"].values()
+        assert counts == [sum(one["state"] == value for one in people) for value in range(3)]
+
+
+def test_entities_are_counted_by_text_and_fields_of_many_values_are_left_out(tmp_path):
+    store = ran(tmp_path, "town", "ticks=20", "agents.folk.count=30")
+    figure = parsed(report(store, tmp_path / "page.html")).figures["objects by used_by"]
+    names = figure["names"][1:]
+    objects = Log(store).at(tick=20).state["world.objects"].values()
+    found = Counter(one.get("used_by") for one in objects)
+    assert {
+        name: column[-1] for name, column in zip(names, figure["columns"][1:], strict=True)
+    } == {name: found[name] for name in names}
+
+
+@pytest.mark.parametrize("most", [1, 5, 12, 200])
+def test_a_long_run_has_few_moments_with_the_first_and_the_last(tmp_path, monkeypatch, most):
+    store = ran(tmp_path, "sir", "ticks=12")
+    monkeypatch.setattr(categories, "_MOMENTS_MAX", most)
+    (figure,) = categories.category_figures(open_event_log(store), load("sir"), 12)
+    ticks = figure.data["tick"]
+    assert (ticks[0], ticks[-1]) == (1, 12)
+    assert len(ticks) <= 2 * most + 2
+    assert list(ticks) == sorted(set(ticks))
+
+
+def test_a_field_with_too_many_values_is_looked_at_no_more():
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    left_out: set[tuple[str, str]] = set()
+    for number in range(12):
+        if ("c", "f") not in left_out:
+            categories._count(counts, left_out, ("c", "f"), str(number))
+        categories._count(counts, left_out, ("c", "g"), number % 2 == 0)
+    categories._count(counts, left_out, ("c", "h"), 1.5)
+    categories._count(counts, left_out, ("c", "none"), None)
+    assert left_out == {("c", "f"), ("c", "h")}
+    assert counts == {("c", "g"): Counter({"true": 6, "false": 6})}

@@ -5,7 +5,6 @@ import signal
 import sys
 import webbrowser
 from dataclasses import replace
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -96,25 +95,15 @@ def play(
 
 def _portrayals(log: EventLog, scenario: str | None) -> "Portrayals":
     """Return the portrayals of a scenario; None is the bundled one that the log names."""
-    from placet.scenarios.loader import bundled, read_table  # noqa: PLC0415  # pydantic, 60 ms
-    from placet.scenarios.scenario import build_scenario, from_text  # noqa: PLC0415
+    from placet.scenarios import portrayals  # noqa: PLC0415  # pydantic, 60 ms
+    from placet.scenarios.scenario import from_text  # noqa: PLC0415
     from placet.scenarios.setup import ORIGIN  # noqa: PLC0415
 
-    recorded = None
-    if scenario is None:
-        header = _header_of(log)
-        text = None if header is None else header.origin.get(ORIGIN)
-        if not isinstance(text, str):
-            return {}
-        recorded = from_text(log.url, text)
-        scenario = recorded.name
-        if scenario not in bundled():
-            return {}
-    source, raw = read_table(scenario)
-    raw.setdefault("name", Path(source).stem)
-    found = build_scenario(source, raw)
-    is_other = recorded is not None and recorded.domain != found.domain
-    return {} if is_other else found.portrayal
+    if scenario is not None:
+        return portrayals.portrayals_of(scenario)[0]
+    header = _header_of(log)
+    text = None if header is None else header.origin.get(ORIGIN)
+    return portrayals.bundled_portrayals(from_text(log.url, text)) if isinstance(text, str) else {}
 
 
 def _controls(ticks_per_second: float | None) -> "SentControls":

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from placet.actors.ports import EventLog
 from placet.lab.reporting.bins import Bins
+from placet.lab.reporting.categories import category_figures
 from placet.lab.reporting.collected import TICK, TIME, collected_beside, collected_section
 from placet.lab.reporting.drawings import lorenz, number_text
 from placet.lab.reporting.figures import Figure, Page, ReportSection, listed, table_of
@@ -233,6 +234,9 @@ def run_page(log: EventLog, collected: Path | None = None) -> Page:
             break
         counts.read(data, decode(data, ordinal))
     counts.end_group()
+    categories = (
+        [] if run is None or not has_ticks else list(category_figures(log, run.scenario, run.ticks))
+    )
     start = log.start()
     ticks = f", {_count(counts.ticks)} ticks" if counts.ticks else ""
     facts = [
@@ -254,7 +258,7 @@ def run_page(log: EventLog, collected: Path | None = None) -> Page:
     path = file_of(log)
     sections = [
         collected_section(collected or (path and collected_beside(path))),
-        _state(counts, per),
+        _state(counts, per, categories),
         _rates(counts, per),
         _refusals(counts, per),
         _effects(counts, per),
@@ -343,7 +347,7 @@ def _places(places: Sequence[float]) -> Figure:
     )
 
 
-def _state(counts: RunCounts, per: str) -> ReportSection:
+def _state(counts: RunCounts, per: str, categories: Sequence[Figure]) -> ReportSection:
     bins = counts.entities
     names = bins.names
     levels: dict[str, Sequence[Json]] = {}
@@ -352,12 +356,13 @@ def _state(counts: RunCounts, per: str) -> ReportSection:
     if not names:
         return ReportSection(title="State", figures=[], empty="The state is empty.")
     figures = [
+        *categories,
         Figure(
             title="Entities by collection",
             data={counts.x_name: bins.starts(), **levels},
             lines=True,
             steps=True,
-        )
+        ),
     ]
     figures += _lines(counts.changes, counts.x_name, f"Changes of entities per {per}")
     return ReportSection(title="State", figures=figures)

@@ -51,18 +51,18 @@ export const clockOf = (name) => CLOCKS[name] ?? tame(name);
 
 // The types of events that are no batch: who did it, and what.
 const OTHERS = {
-  header: (event) => ["", `the world ${tame(event.world ?? "")} began`],
+  header: (event) => ["", `the log of the world ${tame(event.world ?? "")} begins`],
   configured: () => ["", "limits and quotas were set"],
-  registered: (event) => [event.agent_id, "came"],
+  registered: (event) => [event.agent_id, "joined"],
   agent_changed: (event) => [event.agent_id, event.what === "removed" ? "was removed" : `was changed: ${tame(event.what)}`],
-  executor_changed: (event) => ["", `executor of ${tame(event.kind)} ${event.depth_max === null ? "went" : "came"}`],
-  tick: () => ["", "time went on"],
-  settled: (event) => ["", `effect of ${tame(event.effect_seq)} ${event.succeeded ? "was done" : "failed"}`],
+  executor_changed: (event) => ["", `executor of ${tame(event.kind)} ${event.depth_max === null ? "ended" : "joined"}`],
+  tick: () => ["", "a tick ended"],
+  settled: (event) => ["", `effect of ${tame(event.effect_seq)} ${event.succeeded ? "succeeded" : "failed"}`],
   settlement_failed: (event) => ["", `effect of ${tame(event.effect_seq)}: its outcome could not be applied`],
   effect_changed: (event) => ["", `effect of ${tame(event.effect_seq)}: ${tame(event.what)}`],
   rules_changed: () => ["", "other rules decide from here on"],
   fork_adopted: () => ["", "was forked from another world"],
-  patched: () => ["operator", "put something otherwise"],
+  patched: () => ["operator", "changed the state"],
   table_made: (event) => ["", `table ${tame(event.table)} of ${whole(event.count ?? 0)} rows`],
   columns: () => ["", ""],
 };
@@ -93,12 +93,12 @@ export function said(event) {
   const line = { kind: "other", seq: event.seq, who: "", what: "", detail: "", whys: [] };
   if (Array.isArray(event.intents) && event.intents.length) return ofBatch(event, line);
   const [who, what] = OTHERS[event.type]?.(event) ?? ["", tame(event.type)];
-  if (what === "time went on" && !(event.changes ?? []).length) return null;
+  if (event.type === "tick" && !(event.changes ?? []).length) return null;
   line.who = tame(who ?? "");
   line.what = what;
   if (event.type === "columns") return ofColumns(event, line);
   if (ABOUT_AGENTS.has(event.type)) line.kind = "agent";
-  if (!line.who && event.type === "batch") line.what = "somebody else’s batch";
+  if (!line.who && event.type === "batch") line.what = "another agent’s batch";
   if (event.succeeded === false || event.type === "settlement_failed") line.kind = "failed";
   if (!line.who) line.detail = changed(event);
   return line;

@@ -1,4 +1,4 @@
-// Look closer: an entity or an agent, a record; what it saw, why it was answered so, and what if.
+// Details: an entity or an agent, a record; what it saw, why it was answered so, and what if.
 
 import { ask, Refusal } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
@@ -22,7 +22,7 @@ export function startInspect(given) {
 export function clearInspect() {
   subject = null;
   asked += 1;
-  write("h-inspect", "Look closer");
+  write("h-inspect", "Details");
   byId("inspect-body").replaceChildren();
   show("inspect-empty", true);
   show("inspect-close", false);

@@ -1,0 +1,161 @@
+"""The figures of categories: entities and rows by the value of a field, over the ticks of a run.
+
+A field has categories if its values are texts, true and false, or small whole numbers of a table,
+and few of them differ. Nothing need be collected for it: the fields are folded from the log.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from placet.actors.ports import EventLog
+from placet.history.selection import Selection
+from placet.lab.reporting.collected import TICK
+from placet.lab.reporting.figures import Figure
+from placet.scenarios.portrayals import bundled_portrayals
+from placet.scenarios.scenario import Scenario
+from placet.schemas.codec import Json
+from placet.tables.walk import Walk
+
+if TYPE_CHECKING:
+    from placet.kernel.state.table import TableData
+
+_VALUES_MAX: Final = 8
+"""Largest number of values of a field of categories."""
+
+_TEXT_MAX: Final = 40
+_FIGURES_MAX: Final = 8
+_MOMENTS_MAX: Final = 200
+_LOOKS_MAX: Final = 4_000_000
+"""Entities that are looked at in all moments together: a large world has fewer moments."""
+
+_Counts = dict[tuple[str, str], Counter[str]]
+"""Collection and field -> the number of entities of each value."""
+
+
+def category_figures(log: EventLog, scenario: Scenario, ticks: int) -> Iterator[Figure]:
+    """Yield a figure for each field of categories of a stepped run. O(log + moments * state).
+
+    Args:
+        log: The log; it is only read.
+        scenario: The scenario of the run.
+        ticks: Number of completed ticks.
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    portrayals = bundled_portrayals(scenario)
+    moments = dict(_moments(log, ticks))
+    for collection, field in _chosen(list(moments.values())):
+        portrayal = portrayals.get(collection)
+        is_named = portrayal is not None and portrayal.color == field
+        names = portrayal.names if portrayal is not None and is_named else ()
+        counts = [moment.get((collection, field), Counter[str]()) for moment in moments.values()]
+        values = sorted({value for count in counts for value in count}, key=_order)
+        data: dict[str, Sequence[Json]] = {TICK: list(moments)}
+        for value in values:
+            data[_shown(value, names)] = [count[value] for count in counts]
+        noun = collection.rpartition(".")[2]
+        yield Figure(
+            title=f"{noun} by {field}",
+            note=f"entities of {collection} with each value",
+            data=data,
+            lines=True,
+        )
+
+
+def _moments(log: EventLog, ticks: int) -> Iterator[tuple[int, _Counts]]:
+    """Yield ticks with the counts after them: the first, the last, and some between."""
+    walk = Walk(log, Selection(), needs_fold=True)
+    left_out: set[tuple[str, str]] = set()
+    every = max(1, ticks // _MOMENTS_MAX)
+    due = looks = 0
+    for _ in walk:
+        if walk.tick >= due and walk.tick:
+            yield walk.tick, _counts(walk, left_out)
+            looks += _size(walk)
+            pace = 2 if looks > _LOOKS_MAX // 2 else 1
+            every *= pace
+            due = walk.tick + every
+    if walk.tick >= due - every and walk.tick:
+        yield walk.tick, _counts(walk, left_out)
+
+
+def _size(walk: Walk) -> int:
+    tables = {} if walk.folded is None else walk.folded.tables
+    return sum(map(len, walk.fold.values())) + sum(table.count for table in tables.values())
+
+
+def _counts(walk: Walk, left_out: set[tuple[str, str]]) -> _Counts:
+    """Count the present values; fields of too many go to `left_out`, and are looked at no more."""
+    counts: _Counts = {}
+    for collection, entities in walk.fold.items():
+        for fields in entities.values():
+            for field, value in fields.items():
+                key = (collection, field)
+                if key not in left_out:
+                    _count(counts, left_out, key, value)
+    for name, table in ({} if walk.folded is None else walk.folded.tables).items():
+        for field in table.fields:
+            if (name, field) not in left_out:
+                _count_column(counts, left_out, table, (name, field))
+    return counts
+
+
+def _count(
+    counts: _Counts, left_out: set[tuple[str, str]], key: tuple[str, str], value: Json
+) -> None:
+    if type(value) is str and len(value) <= _TEXT_MAX:
+        text = value
+    elif type(value) is bool:
+        text = "true" if value else "false"
+    elif value is None:
+        return
+    else:
+        counts.pop(key, None)
+        left_out.add(key)
+        return
+    count = counts.setdefault(key, Counter())
+    count[text] += 1
+    if len(count) > _VALUES_MAX:
+        del counts[key]
+        left_out.add(key)
+
+
+def _count_column(
+    counts: _Counts, left_out: set[tuple[str, str]], table: "TableData", key: tuple[str, str]
+) -> None:
+    import numpy as np  # noqa: PLC0415  # a run with tables has it
+
+    column = table.columns[key[1]]
+    if column.ndim == 1 and column.dtype.kind in "bui" and column.dtype.itemsize == 1:
+        values, numbers = np.unique(column, return_counts=True)
+        if len(values) <= _VALUES_MAX:
+            shown = [str(value).lower() for value in values.tolist()]
+            counts[key] = Counter(dict(zip(shown, numbers.tolist(), strict=True)))
+            return
+    left_out.add(key)
+
+
+def _chosen(moments: Sequence[_Counts]) -> list[tuple[str, str]]:
+    """Return the fields to draw: of categories in every moment that has them, and that change."""
+    keys = dict.fromkeys(key for moment in moments for key in moment)
+    last = moments[-1] if moments else {}
+    found = []
+    for key in keys:
+        counts = [moment[key] for moment in moments if key in moment]
+        values = {value for count in counts for value in count}
+        is_steady = all(count == counts[0] for count in counts)
+        if key in last and len(values) <= _VALUES_MAX and not is_steady:
+            found.append(key)
+    return found[:_FIGURES_MAX]
+
+
+def _shown(value: str, names: Sequence[str]) -> str:
+    """Return the name of a value: that of the portrayal, if it numbers its names."""
+    is_number = value.isdecimal() and int(value) < len(names)
+    return names[int(value)] if is_number else value
+
+
+def _order(value: str) -> tuple[bool, int, str]:
+    return (False, int(value), "") if value.isdecimal() else (True, 0, value)
