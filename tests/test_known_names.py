@@ -8,7 +8,7 @@ is stated to hold none.
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from placet.kernel.plugin.domain import Domain, Kind
 from placet.kernel.plugin.known_names import require_effect
 from placet.kernel.plugin.registry import Registry
 from placet.lab import Collector
+from placet.scenarios import load
 from placet.scenarios.engine import run_scenario
 from placet.scenarios.scenario import Scenario, from_values
 from placet.scenarios.thinking import Workers
@@ -34,6 +35,7 @@ from placet.schemas.config import Leases
 from placet.schemas.errors import ValidationError
 from placet.schemas.limits import Limits
 from placet.schemas.name_suggestions import did_you_mean
+from placet.schemas.portrayal import Portrayal
 from placet.server.config import ServeConfig
 from placet.server.model_config import ModelConfig
 from placet.server.people import check_people
@@ -265,6 +267,12 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda _: run_scenario(scenario(until="tests.scenarios.test_ending:is_tru")),
         "is_true",
     ),
+    "field of a portrayal": (
+        lambda _: run_scenario(
+            replace(load("sir"), portrayal={"sir.people": Portrayal(color="stat")})
+        ),
+        "state",
+    ),
     "place of workers": (lambda _: Workers(1, on="hre"), "here"),  # type: ignore[arg-type]  # misspelled
     "function of collect": (
         lambda _: Collector(world={"n": "placet.lab:Collectr"}),
@@ -376,6 +384,7 @@ CASES_OF: dict[str, Any] = {
         "populations": "its names are examined in tests/scenarios/test_populations.py",
         "collect": ["key of collect"],
         "until": ["function of until"],
+        "portrayal": ["field of a portrayal"],
     },
     "AgentCohort": {
         "policy": ["policy of a cohort"],

@@ -2,30 +2,41 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import TypedDict
 
+from placet.actors.observation.viewer import Viewer
 from placet.domains.world import World
-from placet.kernel import Kernel
+from placet.kernel import Domain, Kernel, Kind
 from placet.kernel.plugin.registry import Registry
+from placet.kernel.state.draft import Draft
 from placet.scenarios import Scenario, ScenarioError, load
 from placet.scenarios.engine import run_scenario
 from placet.scenarios.kernel_runner import KernelRunner
+from placet.scenarios.opening import domain_of
 from placet.scenarios.scenario_agent import PolicyError
 from placet.scenarios.setup import prepare
 from placet.scenarios.simulation import Simulation
 from placet.scenarios.slots import slots_here
 from placet.scenarios.thinking import Workers
+from placet.scenarios.workers import processes
 from placet.scenarios.workers.copies import NO_CUT, ChangeWriter, Copy
 from placet.scenarios.workers.job import job_of, problem_of
+from placet.scenarios.workers.messages import ThinkAnswer, error_of
 from placet.scenarios.workers.pickling import dumps, loads
 from placet.scenarios.workers.pool import WorkerFailed, WorkerThinkers
 from placet.scenarios.workers.processes import Processes
 from placet.scenarios.workers.transport import WorkerLost
 from placet.scenarios.workers.worker import Worker
+from placet.schemas.intent import Intent
 from tests.scenarios import worker_policies
 
 MODULE = worker_policies.__name__
@@ -179,6 +190,51 @@ def test_a_collection_that_is_empty_is_known_on_a_copy():
     assert copy.kernel.sim_time == kernel.sim_time
 
 
+class Empty(TypedDict):
+    """A payload without fields."""
+
+
+class Sparks(Domain):
+    """Makes an entity of a collection that it does not declare, and removes it at once."""
+
+    name, version, collections = "sparks", "1", ()
+
+    def __init__(self) -> None:
+        self.kinds = [Kind("Spark", Empty, self.spark)]
+
+    def spark(self, draft: Draft, intent: Intent) -> None:
+        draft.create("sparks.hot", "h")
+        draft.delete("sparks.hot", "h")
+
+
+def test_a_collection_that_was_made_and_emptied_between_two_cuts_is_known_on_a_copy():
+    kernel = Kernel(Sparks())
+    kernel.register_agent("ann")
+    writer, copy = ChangeWriter(), Copy(kernel.registry, frozenset(kernel.declared), 0)
+    writer.take(kernel)
+    copy.take(NO_CUT, writer.cut, loads(writer.changes(is_whole=True)))
+    assert "sparks.hot" not in copy.viewer.view(copy.kernel, "ann").state
+    assert kernel.decide([kernel.intent("Spark", agent="ann")]).admitted
+    writer.take(kernel)
+    copy.take(writer.follows, writer.cut, loads(writer.changes(is_whole=False)))
+    here, there = (
+        v.view(k, "ann").state for v, k in ((Viewer(kernel), kernel), (copy.viewer, copy.kernel))
+    )
+    assert here["sparks.hot"] == there["sparks.hot"] == {}
+
+
+def test_arrays_of_a_population_that_cannot_be_pickled_are_an_error_of_its_policy():
+    scenario = replace(load("flock"), ticks=2).with_values({"populations.birds.count": 5})
+    worker = Worker(
+        job_of(prepare(scenario, store="memory://"), Registry([domain_of(scenario)]), frozenset())
+    )
+    answer = ThinkAnswer(columns={"birds": [lambda: None]})  # type: ignore[list-item]  # no array
+    sent = loads(worker._pickled(answer, 0))
+    assert not sent.columns
+    with pytest.raises(PolicyError, match=r"populations.birds.policy: returned arrays that cannot"):
+        raise error_of(sent.column_faults["birds"])
+
+
 # ---- policies of whole cohorts
 
 
@@ -289,7 +345,8 @@ def test_a_population_whose_policy_raises_is_named():
         ({"count": 1.5}, "got 1.5"),
         ({"count": True}, "got True"),
         ({"count": 1, "on": "moon"}, "on: expected 'here' or 'ray', got 'moon'"),
-        ({"count": 1, "timeout_s": 0}, "timeout_s: expected seconds above 0, got 0"),
+        ({"count": 1, "timeout_s": 0}, "timeout_s: expected seconds above 0, at most .*, got 0"),
+        ({"count": 1, "timeout_s": 1e12}, "timeout_s: expected seconds above 0, at most .*, got 1"),
         ({"count": 1, "gpus": -1, "on": "ray"}, "gpus: expected a number of at least 0"),
         ({"count": 1, "address": "head:1"}, "address: it belongs to on='ray'"),
         ({"count": 1, "gpus": 1}, "gpus: it belongs to on='ray'"),
@@ -387,6 +444,77 @@ def test_a_policy_that_kills_its_worker_each_time_ends_the_run_with_its_name(tmp
     alone = run_scenario(mended)
     resumed = run_scenario(mended, store=store, is_resumed=True)
     assert (resumed.resumed_at, resumed.digest) == (2, alone.digest)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_while_it_starts_is_started_again(monkeypatch):
+    begun: list[int] = []
+    start = processes._Process.__init__
+
+    def killed_at_first(self: Any, *arguments: Any) -> None:
+        start(self, *arguments)
+        begun.append(self.pid)
+        if len(begun) in {3, 4}:  # the first two are those of the start of the run
+            os.kill(self.pid, signal.SIGKILL)
+
+    agents = {"folk": (3, worker_policies.slow)}
+    alone = Simulation(World(), agents=agents).run(2)
+    with Simulation(World(), agents=agents, workers=TWO) as simulation:
+        transport: Any = simulation._runner.thinkers._transport  # type: ignore[attr-defined]
+        monkeypatch.setattr(processes._Process, "__init__", killed_at_first)
+        begun += [transport.pid(0), transport.pid(1)]
+        simulation.step()
+        os.kill(transport.pid(0), signal.SIGKILL)
+        assert simulation.run(1).digest == alone.digest
+    assert len(begun) == 5
+
+
+@pytest.mark.slow
+def test_a_script_without_a_with_block_ends_at_ctrl_c(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from placet.domains.world import World\n"
+        "from placet.scenarios.simulation import Simulation\n"
+        "from placet.scenarios.thinking import Workers\n"
+        "from tests.scenarios import worker_policies\n"
+        "agents = {'folk': (2, worker_policies.forever)}\n"
+        "run = Simulation(World(), agents=agents, workers=Workers(2, slots=4))\n"
+        "print('open', flush=True)\n"
+        "run.run(1)\n"
+    )
+    command = [sys.executable, str(script)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"open\n"
+        time.sleep(0.5)  # until it waits for its workers
+        run.send_signal(signal.SIGINT)
+        try:
+            assert run.wait(60) != 0
+        finally:
+            run.kill()
+
+
+@pytest.mark.slow
+def test_lines_that_a_policy_prints_on_a_worker_are_not_lost(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from placet.domains.world import World\n"
+        "from placet.scenarios.simulation import Simulation\n"
+        "from placet.scenarios.thinking import Workers\n"
+        "from tests.scenarios import worker_policies\n"
+        "agents = {'folk': (4, worker_policies.printing)}\n"
+        "with Simulation(World(), agents=agents, workers=Workers(2, slots=4)) as run:\n"
+        "    run.run(2)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment.pop("PYTHONUNBUFFERED", None)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, env=environment, check=True
+    )
+    assert done.stdout.splitlines().count("a policy prints") == 8
 
 
 @pytest.mark.slow

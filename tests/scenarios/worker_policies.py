@@ -121,3 +121,14 @@ class Misshapen:
 
     def propose_all(self, views):
         return []
+
+
+def forever(view, intent):
+    """Wait until the process ends."""
+    threading.Event().wait()
+
+
+def printing(view, intent):
+    """Print a line, and propose nothing."""
+    print("a policy prints")  # noqa: T201  # as a policy may
+    return []

@@ -143,6 +143,11 @@ class Populations:
             req_id = req_id_of(view.tick * REQ_IDS + number)
             yield ColumnBatch(kind, name, own, req_id, agents, view.seq)
 
+    def unsendable(self, name: str, problem: str, tick: int) -> PolicyError:
+        """Return the error of batches that cannot be sent to the process of the kernel."""
+        problem = f"returned arrays that cannot be pickled ({problem}) in tick {tick + 1} for"
+        return self._fault(name, problem)
+
     def _fault(self, name: str, problem: str, error: Exception | None = None) -> PolicyError:
         place = "" if error is None else user_place_of(error)
         key = f"populations.{name}.policy"

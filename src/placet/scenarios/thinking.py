@@ -8,6 +8,7 @@ and `workers/` in other processes, which hold a copy of the state.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite
+from threading import TIMEOUT_MAX
 from time import thread_time
 from typing import (
     TYPE_CHECKING,
@@ -73,7 +74,7 @@ class Workers:
             ("count", _is_count(self.count), f"an int of 1 to {WORKERS_MAX}"),
             ("on", self.on in get_args(WorkersOn), "'here' or 'ray'"),
             ("gpus", _is_number(self.gpus) and self.gpus >= 0, "a number of at least 0"),
-            ("timeout_s", _is_number(self.timeout_s) and self.timeout_s > 0, "seconds above 0"),
+            ("timeout_s", self._is_timeout, f"seconds above 0, at most {TIMEOUT_MAX:.0f}"),
             ("slots", self.slots is None or _is_count(self.slots), "an int of at least 1"),
         ):
             if not is_valid:
@@ -82,6 +83,10 @@ class Workers:
         for key, is_given in (("address", self.address is not None), ("gpus", self.gpus > 0)):
             if is_given and self.on != "ray":
                 raise ScenarioError("workers", key, "it belongs to on='ray'")
+
+    @property
+    def _is_timeout(self) -> bool:
+        return _is_number(self.timeout_s) and 0 < self.timeout_s <= TIMEOUT_MAX
 
     @classmethod
     def of(cls, workers: "Workers | int | None") -> "Workers | None":

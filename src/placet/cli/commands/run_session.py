@@ -121,7 +121,10 @@ def workers_of(
         BadParameter: A value is invalid, or an option stands without --workers.
     """
     if count is None:
-        for name, value in (("think-timeout", timeout_s), ("on", on), ("ray-address", address)):
+        for name, value in (
+            *(("think-timeout", timeout_s), ("on", on)),
+            *(("ray-address", address), ("worker-gpus", gpus)),
+        ):
             if value is not None:
                 raise typer.BadParameter(f"--{name} belongs to --workers")
         return None
@@ -273,8 +276,9 @@ def report_lines(
     yield TextTable(_figures(report))
     if on_workers and (spent := report.thinking_us) is not None and spent < PAYS_FROM_US:
         yield (
-            f"  Workers cost more than they give here: an agent-tick is {spent:.0f} us of "
-            f"thinking, and they pay from about {PAYS_FROM_US} us on. Leave out --workers."
+            f"  Workers cost more than they give here: an agent-tick is {spent:.0f} us of CPU, and "
+            f"they pay from about {PAYS_FROM_US} us on, or where policies wait for something. "
+            "Leave out --workers."
         )
     if report.refusals:
         yield ""

@@ -118,7 +118,9 @@ class ChangeWriter:
                 continue
             replaces = is_whole or rows.changed is None
             ids = rows.entities if replaces else rows.changed or ()
-            if ids or replaces:
+            before = self._before.collections.get(name)
+            # One that was made and emptied since then has no changed entity, and is known.
+            if ids or replaces or before is None or before.seq != rows.seq:
                 get = rows.entities.get
                 entities = {e: None if (row := get(e)) is None else row.fields for e in ids}
                 found[name] = EntityChanges(rows.seq, replaces, entities)

@@ -178,7 +178,7 @@ def _domain(
     if settings is None and setup.recorded is None and not setup.is_open_ended:
         return "", None  # the scenario's own: the others are made without settings
     if settings is None:
-        if signature(type(domain)).parameters:
+        if setup.is_open_ended and signature(type(domain)).parameters:
             problem = (
                 f"the domain {domain.name!r} is made with arguments and its settings() returns "
                 "None; return its keywords there, so that workers can make it again"

@@ -95,6 +95,7 @@ class WorkerThinkers:
         self._pending: list[_Call | None] = [None] * count
         self._tick = 0
         self._order: list[str] = []
+        self._is_closed = False
         self.path_s = self.taking_s = 0.0
         self.sent_bytes = 0
 
@@ -137,6 +138,7 @@ class WorkerThinkers:
 
     def close(self) -> None:
         """End the workers; harmless if called twice."""
+        self._is_closed = True
         self._transport.close()
 
     def _assign(self, agents: Sequence[ScenarioAgent]) -> None:
@@ -198,6 +200,8 @@ class WorkerThinkers:
         return answer
 
     def _replace(self, worker: int, error: Exception, number: int) -> None:
+        if self._is_closed:  # by another thread, while this one waited
+            raise error
         self._on_notice(
             f"{self._transport.where(worker)} was replaced in tick {self._tick + 1}: "
             f"{self._reason(error)}; its agents are asked again ({number} of {TRIES - 1})"

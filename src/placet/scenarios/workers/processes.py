@@ -6,12 +6,16 @@ in a send nor in a receive. A worker ends with its run, also where that is kille
 
 import os
 import signal
+import socket
+import sys
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
-from typing import Final
+from queue import SimpleQueue
+from typing import Final, TypeAlias
 
 from placet.scenarios.values import ScenarioError
 from placet.scenarios.workers.job import Job, problem_of
@@ -23,6 +27,11 @@ from placet.scenarios.workers.worker import Worker
 from placet.stores.gc_tuning import tune_gc
 
 _END_S: Final = 5.0
+
+_STARTS_MAX: Final = 3
+"""Times that a worker is started which ends, or is killed, before it has joined the run."""
+
+_Call: TypeAlias = "tuple[tuple[bytes, ...], Future[bytes]]"
 
 
 class Processes:
@@ -57,9 +66,16 @@ class Processes:
         Raises:
             ScenarioError: It cannot be started.
         """
-        self._all[worker].end()
-        self._all[worker] = _Process(worker, self._job)
-        self._require_started(self._all[worker])
+        for number in range(1, _STARTS_MAX + 1):
+            self._all[worker].end()
+            self._all[worker] = _Process(worker, self._job)
+            try:
+                self._require_started(self._all[worker])
+            except _NotStarted:
+                if number == _STARTS_MAX:
+                    raise
+            else:
+                return
 
     def where(self, worker: int) -> str:
         """Return the process of a worker, for messages."""
@@ -76,15 +92,21 @@ class Processes:
         self._all = []
 
     def _require_started(self, process: "_Process") -> None:
+        kind: type[ScenarioError] = _NotStarted
         try:
             problem = process.started.result(START_TIMEOUT_S).decode()
+            kind = ScenarioError
         except TimeoutError:
             problem = f"it did not start in {START_TIMEOUT_S:g} s"
         except WorkerLost as error:
             problem = str(error)
         if problem:
             where = f"the worker process {process.pid}"
-            raise ScenarioError(self._name, "workers", f"{where} cannot run this: {problem}")
+            raise kind(self._name, "workers", f"{where} cannot run this: {problem}")
+
+
+class _NotStarted(ScenarioError):  # noqa: N818  # the name states the fault
+    """A worker ended, or was late, before it said whether it can work for the run."""
 
 
 class _Process:
@@ -100,23 +122,40 @@ class _Process:
         self._pipe, theirs = context.Pipe()
         name = f"placet-worker-{number + 1}"
         self._process = context.Process(target=_serve, args=(theirs,), name=name, daemon=True)
-        with without_main(), safe_path():
+        with without_main(), safe_path(), _without_interrupts():
             self._process.start()
         theirs.close()
         self.pid = self._process.pid
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        # Not one of an executor: the end of a script would wait for it before a worker is ended.
+        self._thread = threading.Thread(target=self._answer_calls, name=name, daemon=True)
+        self._thread.start()
         self.started = self.call(job)
 
     def call(self, *parts: bytes) -> Future[bytes]:
         """Send the parts of a message; the future is the answer, or raises `WorkerLost`."""
-        return self._thread.submit(self._exchange, parts)
+        answer: Future[bytes] = Future()
+        self._calls.put((parts, answer))
+        return answer
 
     def end(self) -> None:
         """Kill the process, and release what belongs to it."""
         self._process.kill()
         self._process.join(_END_S)
-        self._thread.shutdown(wait=True, cancel_futures=True)  # a pipe to a dead process has ended
+        self._calls.put(None)
+        # A process that the policy started may still hold the other end.
+        with suppress(OSError), socket.socket(fileno=os.dup(self._pipe.fileno())) as ours:
+            ours.shutdown(socket.SHUT_RDWR)
+        self._thread.join(_END_S)
         self._pipe.close()
+
+    def _answer_calls(self) -> None:
+        while (call := self._calls.get()) is not None:
+            parts, answer = call
+            try:
+                answer.set_result(self._exchange(parts))
+            except WorkerLost as error:
+                answer.set_exception(error)
 
     def _exchange(self, parts: tuple[bytes, ...]) -> bytes:
         try:
@@ -131,6 +170,7 @@ class _Process:
 def _serve(pipe: Connection) -> None:
     """Work for a run until it closes the pipe, or ends; Ctrl-C is for the run."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     parent = parent_process()
     assert parent is not None, "a worker is started by a run"
     threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
@@ -144,7 +184,21 @@ def _serve(pipe: Connection) -> None:
         think = Worker(job).think
         while True:
             request = loads(pipe.recv_bytes())
-            pipe.send_bytes(think(request, pipe.recv_bytes()))
+            answer = think(request, pipe.recv_bytes())
+            for stream in (sys.stdout, sys.stderr):  # the run may kill this process then
+                with suppress(OSError, ValueError, AttributeError):
+                    stream.flush()
+            pipe.send_bytes(answer)
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C from processes that are started meanwhile, until they take it back."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end_with(sentinel: int) -> None:

@@ -86,7 +86,7 @@ class Worker:
                 answer.column_faults[name] = _fault(error)
 
     def _pickled(self, answer: ThinkAnswer, tick: int) -> bytes:
-        """Return an answer as bytes; a batch that cannot be pickled is a fault of its policy."""
+        """Return an answer as bytes; what cannot be pickled is a fault of its policy."""
         try:
             return dumps(answer)
         except Exception:  # noqa: BLE001  # whatever an object of a policy raises
@@ -95,6 +95,11 @@ class Worker:
                 if problem := _unpicklable(batch):
                     del answer.batches[place]
                     answer.faults[place] = _fault(agents[place].unsendable(problem, tick))
+            for name, columns in list(answer.columns.items()):
+                if (problem := _unpicklable(columns)) and self._populations is not None:
+                    del answer.columns[name]
+                    error = self._populations.unsendable(name, problem, tick)
+                    answer.column_faults[name] = _fault(error)
             return dumps(answer)
 
 
