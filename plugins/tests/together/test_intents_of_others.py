@@ -80,6 +80,7 @@ QUERIES: Mapping[str, tuple[str, ...]] = {
     "get_entity": ("?record=1&collection=world.speech&entity=alice",),
     "get_view": ("?record=9&agent=bob", "?record=9&agent=alice"),
     "list_steps": ("?record=1&by=record",),
+    "list_trace": ("?collection=world.speech&entity=alice",),
     "find_record": ("?record=0&agent=alice", "?record=0&refused=true"),
     "explain_request": ("?agent=alice&req_id=alice:4", "?seq=3"),
     "get_moment": ("", "?events=200&collection=world.speech"),

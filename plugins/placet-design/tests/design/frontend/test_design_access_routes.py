@@ -66,6 +66,7 @@ QUERIES = {
     "get_entity": "?record=1&collection=design.about&entity=design",
     "get_view": "?record=1&agent=alice",
     "list_steps": "?record=1",
+    "list_trace": "?collection=design.about&entity=design",
     "find_record": "?record=1",
     "explain_request": "?seq=3",
 }
