@@ -10,7 +10,6 @@ It does not show: runs of seconds, several machines, a start of Ray or of the pr
 """
 
 import argparse
-import os
 import statistics
 import sys
 import tempfile
@@ -19,6 +18,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count
 from pathlib import Path
+
+import namespace
 
 from placet.lab import Scenario
 from placet.sweeps.loop import SweepLoop
@@ -103,9 +104,7 @@ def main() -> None:
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ray and not options.inside:
-        unshare = ["unshare", "-n" if os.geteuid() == 0 else "-rn"]
-        command = ["sh", "-c", 'ip link set lo up; exec "$@"', "sh", sys.executable, *sys.argv]
-        os.execvp("unshare", [*unshare, *command, "--inside"])
+        namespace.enter()
     if options.ray:
         beside_ray(options.runs, options.pairs)
     else:

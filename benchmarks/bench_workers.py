@@ -12,10 +12,11 @@ an agent-tick, `cheap` for about 50 us. Each row is of one run, between two in o
 import argparse
 import os
 import platform
-import sys
 from dataclasses import replace
 from time import perf_counter, process_time
 from typing import Any, Final
+
+import namespace
 
 from placet.scenarios import Scenario, load
 from placet.scenarios.simulation import Simulation
@@ -59,9 +60,7 @@ def main() -> None:
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ray and not options.inside:
-        unshare = ["unshare", "-n" if os.geteuid() == 0 else "-rn"]
-        command = ["sh", "-c", 'ip link set lo up; exec "$@"', "sh", sys.executable, *sys.argv]
-        os.execvp("unshare", [*unshare, *command, "--inside"])
+        namespace.enter()
     load_1 = os.getloadavg()[0]
     print(f"{platform.python_version()}; {os.cpu_count()} processors, load {load_1:.1f}; CPU")
     print("policy    on    workers  alone us  path us  ratio  wall  writer us  taking us  bytes")

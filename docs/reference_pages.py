@@ -230,7 +230,8 @@ def _command(name: str, command: Any) -> Iterator[str]:  # noqa: ANN401  # no pu
             yield from _command(f"{name} {child}", its)
         return
     summary = (command.help or "").partition("\n\n")[0].replace("\n", " ")
-    rows = [_option(parameter) for parameter in command.params]
+    shown = (each for each in command.params if not getattr(each, "hidden", False))
+    rows = [_option(parameter) for parameter in shown]
     yield f"## `{name}`\n\n{summary}\n\n" + table(["argument, option", "default", "meaning"], rows)
 
 

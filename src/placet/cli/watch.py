@@ -33,6 +33,7 @@ class Watch:
         portrayal: Name or path of the scenario whose portrayal the player uses; None for none.
         ticks_per_second: Most ticks in a second of real time, which the page can change; None is
             no limit.
+        is_paced: The page may set that number: the clock of the run waits.
     """
 
     def __init__(
@@ -42,6 +43,8 @@ class Watch:
         domains: Sequence[str] = (),
         portrayal: str | None = None,
         ticks_per_second: float | None = None,
+        *,
+        is_paced: bool = True,
     ) -> None:
         self._store, self._domains = store, domains
         self._portrayal = portrayal
@@ -50,7 +53,7 @@ class Watch:
         self._run: OpenRun | None = None
         self._process: subprocess.Popen[str] | None = None
         self._is_paused = False
-        self._ticks_per_second = ticks_per_second
+        self._ticks_per_second, self._is_paced = ticks_per_second, is_paced
         self._began = self._due = -inf
         self.page = ""
 
@@ -63,6 +66,8 @@ class Watch:
         self._run = run
         command = [sys.executable, "-P", "-m", "placet", "play", self._store, "--json", "--control"]
         command += [f"--domain={name}" for name in self._domains]
+        if self._is_paced:
+            command.append("--paced")
         if self._ticks_per_second is not None:
             command.append(f"--ticks-per-second={self._ticks_per_second}")
         if self._portrayal is not None:

@@ -150,6 +150,8 @@ class ScenarioRunner:
 
     async def _has_ended(self, world: Orchestrator) -> bool:
         report, setup = self.report, self._setup
+        if setup.ends is None:
+            return False
         report.has_ended = await world.query(lambda k: setup.has_ended(report.ticks, k.state))
         return report.has_ended
 

@@ -100,10 +100,14 @@ def bench(  # noqa: PLR0917  # the options of a command
         raise CommandError(f"cannot write {to}: there is no folder {to.parent}")
     old = None if compare is None else read_results(compare)
     if scenario is None and domain is None:
-        if agents is not None or batch is not None or intent:
-            raise CommandError("--agents, --batch and --intent need --scenario or --domain")
+        if agents is not None or batch is not None or intent or attributes != "{}":
+            raise CommandError(
+                "--agents, --batch, --intent and --attributes need --scenario or --domain"
+            )
         results = _suite(workloads or (), seconds, column_agents)
     else:
+        if column_agents is not None:
+            raise CommandError("--column-agents belongs to the workload columns")
         if workloads or (scenario and domain):
             raise CommandError("name workloads, --scenario or --domain: one of the three")
         result = _own(

@@ -97,6 +97,8 @@ def test_batches_of_a_domain_are_measured_and_their_refusals_printed(placet):
             "--attributes must be a JSON object",
         ),
         (["--agents", "3"], "need --scenario or --domain"),
+        (["--attributes", '{"position": [0, 0]}'], "need --scenario or --domain"),
+        (["--scenario", "town", "--column-agents", "9"], "belongs to the workload columns"),
         (["w1", "--scenario", "town"], "one of the three"),
         (["--scenario", "town", "--batch", "2"], "belong to --domain"),
         (["--scenario", "market"], "needs an event loop"),

@@ -54,6 +54,7 @@ def play(
         ),
     ] = None,
     control: Annotated[bool, typer.Option(hidden=True)] = False,
+    paced: Annotated[bool, typer.Option(hidden=True)] = False,
     ticks_per_second: Annotated[float | None, typer.Option(hidden=True)] = None,
     as_json: AsJson = False,
 ) -> int:
@@ -76,7 +77,7 @@ def play(
     credentials, token = serve.credentials_or_new()
     portrayals = _portrayals(log, portrayal)
     source = Source(log, again_by(domain), store, domain or (), portrayals)
-    controls = _controls(ticks_per_second) if control else None
+    controls = _controls(ticks_per_second, is_paced=paced) if control else None
     app = build_play_app(_world_of(log), source, serve, credentials, controls)
     listening = listener.listen(serve)
     url = listener.url_of(listening)
@@ -106,7 +107,7 @@ def _portrayals(log: EventLog, scenario: str | None) -> "Portrayals":
     return portrayals.bundled_portrayals(from_text(log.url, text)) if isinstance(text, str) else {}
 
 
-def _controls(ticks_per_second: float | None) -> "SentControls":
+def _controls(ticks_per_second: float | None, *, is_paced: bool) -> "SentControls":
     """Return the control of the run that started this process, over its pipes.
 
     Commands go to standard output. The run's end closes standard input, which ends this process.
@@ -121,7 +122,7 @@ def _controls(ticks_per_second: float | None) -> "SentControls":
         say_json(command)
 
     Thread(target=end_with_run, daemon=True).start()
-    return SentControls(send, ticks_per_second)
+    return SentControls(send, ticks_per_second, is_paced=is_paced)
 
 
 def _world_of(log: EventLog) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
-from math import inf
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
@@ -185,10 +184,7 @@ def run(
     else:
         _require_alone(resume, (scenario, agents, ticks, seed, store, settings or None))
         chosen, store, world = session.resumed(resume)
-    if ticks_per_second is not None and not (watch and 0 < ticks_per_second < inf):
-        raise CommandError(
-            f"--ticks-per-second needs --watch and a number above 0, got {ticks_per_second:g}"
-        )
+    session.require_speed(ticks_per_second, chosen, watch=watch)
     stop = StopSignals()
     collected = session.collected_at(chosen, store, collect_to)
     watching = _watch(chosen, store, stop, scenario, ticks_per_second) if watch else None
@@ -235,7 +231,8 @@ def _watch(
         raise CommandError("--watch needs the extra serve: pip install 'placet[serve]'")
     # A domain of a script is in no package: the log does not name the place of its module.
     given = [scenario.domain] if ":" in scenario.domain else []
-    return Watch(store, stop.is_set, given, portrayal, ticks_per_second)
+    is_paced = scenario.clock == "stepped"
+    return Watch(store, stop.is_set, given, portrayal, ticks_per_second, is_paced=is_paced)
 
 
 def _require_alone(store: str, others: Sequence[object]) -> None:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext, redirect_stdout
+from math import inf
 from pathlib import Path
 from shlex import quote
 from typing import Any, Final
@@ -47,8 +48,8 @@ _EXAMPLE_CHARACTERS: Final = 100
 PAYS_FROM_US: Final = 100
 """Thinking of an agent-tick below which workers cost more than they give, microseconds of CPU.
 
-With 25 us, 2 workers changed the CPU of the critical path by 0.57 to 1.05 (2 shared cores,
-2026-11-26, benchmarks/bench_workers.py).
+With 125 to 190 us, the critical path of 2 workers was 1.1 to 1.5 times as short (2 shared cores,
+2026-11-27, benchmarks/bench_workers.py).
 """
 
 MEMORY: Final = "memory://"
@@ -135,6 +136,25 @@ def workers_of(
         return Workers(count, on or "here", address, gpus or 0.0, timeout_s)
     except ScenarioError as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def require_speed(ticks_per_second: float | None, scenario: Scenario, *, watch: bool) -> None:
+    """Check the speed of a watched run.
+
+    Raises:
+        CommandError: It is no number above 0, or the run is not watched, or does not wait.
+    """
+    if ticks_per_second is None:
+        return
+    if not (watch and 0 < ticks_per_second < inf):
+        raise CommandError(
+            f"--ticks-per-second needs --watch and a number above 0, got {ticks_per_second:g}"
+        )
+    if scenario.clock != "stepped":
+        raise CommandError(
+            f"--ticks-per-second needs a scenario with clock = 'stepped', which waits; that of "
+            f"{scenario.name} is {scenario.clock!r}"
+        )
 
 
 def live(

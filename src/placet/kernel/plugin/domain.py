@@ -330,7 +330,7 @@ class NewPopulation:
 
 @runtime_checkable
 class Domain(Protocol):
-    """The base class of domains; a domain declares kinds of intents, and their rules.
+    """Base class of a domain: the kinds of intents, and the rules that apply them.
 
     A subclass sets `name`, `version` and `kinds`; every other attribute and method has a default.
     The hooks (`on_...`) change the state at fixed moments. `sight`, or else `may_see` and

@@ -74,10 +74,10 @@ def _moments(log: EventLog, ticks: int) -> Iterator[tuple[int, _Counts]]:
         if walk.tick >= due and walk.tick:
             yield walk.tick, _counts(walk, left_out)
             looks += _size(walk)
-            pace = 2 if looks > _LOOKS_MAX // 2 else 1
-            every *= pace
+            if looks > _LOOKS_MAX // 2:
+                every *= 2
             due = walk.tick + every
-    if walk.tick >= due - every and walk.tick:
+    if walk.tick:
         yield walk.tick, _counts(walk, left_out)
 
 

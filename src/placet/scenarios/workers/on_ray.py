@@ -25,7 +25,12 @@ from placet.scenarios.workers import ray_actor
 from placet.scenarios.workers.job import Job
 from placet.scenarios.workers.messages import ThinkRequest
 from placet.scenarios.workers.pickling import dumps
-from placet.scenarios.workers.transport import START_TIMEOUT_S, WorkerLost
+from placet.scenarios.workers.transport import (
+    START_TIMEOUT_S,
+    NotStarted,
+    WorkerLost,
+    start_again,
+)
 
 cloudpickle.register_pickle_by_value(code_check)
 cloudpickle.register_pickle_by_value(ray_actor)
@@ -94,9 +99,13 @@ class RayWorkers:
         Raises:
             ScenarioError: It cannot be started.
         """
-        ray.kill(self._actors[worker], no_restart=True)
-        self._actors[worker] = self._class.remote()
-        self._require_joined(worker, self._join(worker))
+
+        def start() -> None:
+            ray.kill(self._actors[worker], no_restart=True)
+            self._actors[worker] = self._class.remote()
+            self._require_joined(worker, self._join(worker))
+
+        start_again(start)
 
     def where(self, worker: int) -> str:
         """Return the process of a worker, for messages."""
@@ -113,15 +122,18 @@ class RayWorkers:
         return self._actors[worker].join.remote(self._expected, self._job)
 
     def _require_joined(self, worker: int, joining: Any) -> None:  # noqa: ANN401  # of Ray
+        kind: type[ScenarioError] = NotStarted
         try:
             problem, where = ray.get(joining, timeout=START_TIMEOUT_S)
+            kind = ScenarioError
         except exceptions.GetTimeoutError:
+            kind = ScenarioError  # one more wait would be as long
             problem, where = f"no node had a free slot for {START_TIMEOUT_S:g} s", f"{worker + 1}"
         except exceptions.RayError as error:
             problem, where = _line(error), f"{worker + 1}"
         if problem:
             text = f"the worker {where} of Ray cannot run this: {problem}"
-            raise ScenarioError(self._name, "workers", text)
+            raise kind(self._name, "workers", text)
         self._where[worker] = where
 
     def _require_slots(self, workers: Workers) -> None:
@@ -143,7 +155,7 @@ def _settle(answer: Future[bytes], calling: Future[bytes]) -> None:
     error = calling.exception()
     if error is None:
         answer.set_result(calling.result())
-    elif isinstance(error, exceptions.RayTaskError) or not isinstance(error, exceptions.RayError):
+    elif not isinstance(error, exceptions.RayError):
         answer.set_exception(error)
     else:
         answer.set_exception(WorkerLost(f"{type(error).__name__}: {_line(error)}"))

@@ -194,7 +194,11 @@ class WorkerThinkers:
 
     def _received(self, worker: int, pending: "_Call") -> ThinkAnswer:
         left_s = max(0.0, pending.deadline - monotonic())
-        answer: ThinkAnswer = loads(pending.answer.result(left_s))
+        data = pending.answer.result(left_s)
+        try:
+            answer: ThinkAnswer = loads(data)
+        except Exception as error:  # whatever an object of a policy raises
+            raise WorkerLost(f"its answer cannot be unpickled: {error}") from error
         self._cuts[worker] = self._writer.cut
         self._shares_sent[worker] = self._shares[worker]
         return answer

@@ -22,14 +22,16 @@ from placet.scenarios.workers.job import Job, problem_of
 from placet.scenarios.workers.messages import ThinkRequest
 from placet.scenarios.workers.pickling import dumps, loads
 from placet.scenarios.workers.starting import safe_path, without_main
-from placet.scenarios.workers.transport import START_TIMEOUT_S, WorkerLost
+from placet.scenarios.workers.transport import (
+    START_TIMEOUT_S,
+    NotStarted,
+    WorkerLost,
+    start_again,
+)
 from placet.scenarios.workers.worker import Worker
 from placet.stores.gc_tuning import tune_gc
 
 _END_S: Final = 5.0
-
-_STARTS_MAX: Final = 3
-"""Times that a worker is started which ends, or is killed, before it has joined the run."""
 
 _Call: TypeAlias = "tuple[tuple[bytes, ...], Future[bytes]]"
 
@@ -66,16 +68,13 @@ class Processes:
         Raises:
             ScenarioError: It cannot be started.
         """
-        for number in range(1, _STARTS_MAX + 1):
+
+        def start() -> None:
             self._all[worker].end()
             self._all[worker] = _Process(worker, self._job)
-            try:
-                self._require_started(self._all[worker])
-            except _NotStarted:
-                if number == _STARTS_MAX:
-                    raise
-            else:
-                return
+            self._require_started(self._all[worker])
+
+        start_again(start)
 
     def where(self, worker: int) -> str:
         """Return the process of a worker, for messages."""
@@ -92,7 +91,7 @@ class Processes:
         self._all = []
 
     def _require_started(self, process: "_Process") -> None:
-        kind: type[ScenarioError] = _NotStarted
+        kind: type[ScenarioError] = NotStarted
         try:
             problem = process.started.result(START_TIMEOUT_S).decode()
             kind = ScenarioError
@@ -103,10 +102,6 @@ class Processes:
         if problem:
             where = f"the worker process {process.pid}"
             raise kind(self._name, "workers", f"{where} cannot run this: {problem}")
-
-
-class _NotStarted(ScenarioError):  # noqa: N818  # the name states the fault
-    """A worker ended, or was late, before it said whether it can work for the run."""
 
 
 class _Process:

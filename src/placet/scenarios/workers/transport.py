@@ -1,13 +1,37 @@
 """How a run reaches its workers: a call is a future, and a worker that is lost is restarted."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Final, Protocol
 
+from placet.scenarios.values import ScenarioError
 from placet.scenarios.workers.messages import ThinkRequest
 from placet.schemas.errors import PlacetError
 
 START_TIMEOUT_S = 120.0
 """Longest time in which a worker starts, imports the modules of the run, and makes its domains."""
+
+
+_STARTS_MAX: Final = 3
+"""Times that a worker is started which ends, or is late, before it has joined the run."""
+
+
+class NotStarted(ScenarioError):  # noqa: N818  # the name states the fault
+    """A worker ended, or was late, before it said whether it can work for the run."""
+
+
+def start_again(start: Callable[[], None]) -> None:
+    """Call a function that starts a worker, again if that ends before it has joined the run.
+
+    Raises:
+        ScenarioError: The worker cannot work for the run, or was not started after some tries.
+    """
+    for _ in range(_STARTS_MAX - 1):
+        try:
+            return start()
+        except NotStarted:
+            continue
+    return start()
 
 
 class WorkerLost(PlacetError):  # noqa: N818  # the name states the fault

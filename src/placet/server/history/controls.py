@@ -27,6 +27,7 @@ class SentControls:
     Args:
         send: Sends a command.
         ticks_per_second: As the run was started with.
+        is_paced: The clock of the run waits, so its speed can be set.
 
     Attributes:
         commands: What can be done.
@@ -35,9 +36,13 @@ class SentControls:
     """
 
     def __init__(
-        self, send: Callable[[dict[str, Json]], None], ticks_per_second: float | None = None
+        self,
+        send: Callable[[dict[str, Json]], None],
+        ticks_per_second: float | None = None,
+        *,
+        is_paced: bool = True,
     ) -> None:
-        self.commands = ["pause", "speed", "step", "suspend"]
+        self.commands = ["pause", *(["speed"] if is_paced else ()), "step", "suspend"]
         self.is_paused = False
         self.ticks_per_second = ticks_per_second
         self._send = send
