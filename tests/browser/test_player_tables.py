@@ -195,6 +195,58 @@ def test_the_colors_of_cells_are_those_of_the_legend(browser, segregation):
             assert sum(near) > 50 * count
 
 
+SOIL = """
+domain = "tests.browser.soil:Soil"
+ticks = 6
+
+[populations.folk]
+count = 12
+table = "soil.people"
+policy = "tests.browser.soil:go"
+
+[portrayal."soil.cells"]
+width = 30
+"""
+PIXEL = """(map, [across, up]) => {
+  const copy = new OffscreenCanvas(map.width, map.height).getContext("2d");
+  copy.drawImage(map, 0, 0);
+  return [...copy.getImageData(map.width * across, map.height * up, 1, 1).data];
+}"""
+
+
+def test_the_cells_of_a_grid_are_areas_under_the_people_colored_by_a_layer(browser, folder):
+    (folder / "soil.toml").write_text(SOIL)
+    store = str(folder / "soil.db")
+    run = [sys.executable, "-m", "placet", "run", str(folder / "soil.toml"), "--store", store]
+    subprocess.run(run, check=True, capture_output=True)
+    with (
+        playing(store, "--portrayal", str(folder / "soil.toml")) as play,
+        looking(browser, play.page) as looked,
+    ):
+        page = looked.page
+        expect(page.get_by_label("Color cells by")).to_have_value("soil.cells/water")
+        expect(page.locator("#map-of")).to_have_text("12 from above")
+        expect(page.locator("#map-legend")).to_have_text("water019")
+        looked.press("Home")
+        looked.wait_fact("tick", "0 of 6")
+        map_ = page.locator("#map")
+        low, high = (map_.evaluate(PIXEL, [0.5, up]) for up in (0.85, 0.1))
+        assert sum(low[:3]) > sum(high[:3]) + 150  # dry soil is light, and the rows go up
+        looked.press("End")
+        looked.wait_fact("tick", "6 of 6")
+        dried = map_.evaluate(PIXEL, [0.5, 0.1])
+        assert sum(dried[:3]) > sum(high[:3]) + 150
+        box = map_.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.1)
+        expect(page.locator("#map-card b")).to_have_text(re.compile(r"^cells:5\d\d$"))
+        expect(page.locator("#map-card dt")).to_have_text(["kind", "water", "who"])
+        page.get_by_label("Color cells by").select_option("soil.cells/kind")
+        expect(page.locator("#map-legend")).to_contain_text("kind0 (200)1 (200)2 (200)")
+        page.get_by_label("Color cells by").select_option("")
+        expect(page.locator("#map-legend")).to_be_hidden()
+
+
 COLUMNS = """(bars, top) => {
   const copy = new OffscreenCanvas(bars.width, bars.height).getContext("2d");
   copy.drawImage(bars, 0, 0);

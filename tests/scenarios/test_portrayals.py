@@ -7,6 +7,7 @@ import pytest
 
 from placet.scenarios import Portrayal, Scenario, ScenarioError
 from placet.scenarios.engine import run_scenario
+from placet.scenarios.loader import read_table
 from placet.scenarios.scenario import as_text, from_values
 from placet.scenarios.setup import prepare
 from placet.stores.reading import log_to_read
@@ -55,3 +56,19 @@ def test_the_log_of_a_run_does_not_depend_on_the_portrayal(tmp_path):
     plain = replace(sir(), portrayal={})
     assert as_text(sir(color="state")) == as_text(plain)
     assert log_of("one.db", sir(color="state")) == log_of("other.db", plain)
+
+
+@pytest.mark.parametrize(
+    ("width", "problem"),
+    [
+        (7, "segregation.cells has 400 cells, which are no rows of 7"),
+        (0, "an int of cells above 0, got 0"),
+        ("wide", "valid integer"),
+    ],
+)
+def test_a_width_that_is_none_of_the_grid_is_refused(width, problem):
+    cells = {"segregation.cells": {"width": width}}
+    raw = {**read_table("segregation")[1], "name": "segregation", "portrayal": cells}
+    with pytest.raises(ScenarioError, match=problem) as refused:
+        prepare(from_values("segregation", raw), store="memory://")
+    assert "portrayal.segregation.cells" in str(refused.value)

@@ -99,16 +99,21 @@ class RunSetup:
 
 
 def _require_portrayed(scenario: Scenario, domain: Domain) -> None:
-    """Refuse a portrayal of a table by a field that it does not have.
+    """Refuse a portrayal of a table by a field that it does not have, or by another width.
 
     The fields of entities of other collections are declared nowhere; the player names a field that
     none has.
 
     Raises:
-        ScenarioError: The field is unknown, or has several numbers in a row.
+        ScenarioError: The field is unknown, or has several numbers in a row; or the rows of the
+            table are not whole rows of a grid of the width.
     """
     tables = {table.name: table.fields for table in domain.tables}
+    rows = {table.name: table.rows for table in domain.tables}
     for name, portrayal in scenario.portrayal.items():
+        if portrayal.width is not None and (rows.get(name) or 0) % portrayal.width:
+            problem = f"{name} has {rows[name]} cells, which are no rows of {portrayal.width}"
+            raise ScenarioError(scenario.name, f"portrayal.{name}.width", problem)
         chosen: dict[str, str] = {str(mark): field for mark, field in portrayal.marks.items()}
         if portrayal.color is not None:
             chosen["color"] = portrayal.color

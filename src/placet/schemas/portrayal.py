@@ -27,6 +27,12 @@ class Portrayal:
         size: A field of numbers: the area of a mark grows with it.
         marker: A field whose values have a shape each.
         label: A field whose value is written beside each mark.
+        width: Cells in a row of the grid, for a table whose rows are its cells, or a collection or
+            a table whose field `cell` has the number of a cell, row by row. None: the grid of a
+            table `cells` of the same domain is a square.
+
+    Raises:
+        ValueError: The width is no int above 0.
     """
 
     color: str | None = None
@@ -34,6 +40,11 @@ class Portrayal:
     size: str | None = None
     marker: str | None = None
     label: str | None = None
+    width: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.width is not None and (type(self.width) is not int or self.width < 1):
+            raise ValueError(f"the width of a grid is an int of cells above 0, got {self.width!r}")
 
     @property
     def marks(self) -> dict[Mark, str]:

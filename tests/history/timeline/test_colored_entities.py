@@ -5,6 +5,7 @@ from typing import Any
 
 from placet.history.timeline import moments
 from placet.history.timeline.fold import PlayedState
+from placet.history.timeline.timeline import Place, PlayedStep
 from placet.schemas.portrayal import Portrayal
 
 PEOPLE: dict[str, dict[str, Any]] = {
@@ -84,3 +85,35 @@ def test_a_step_has_the_colors_of_the_collections_that_it_wrote():
     assert (layer["ids"], layer["color"]["values"]) == (["ann", "bob", "cem"], ["S", "I", None])
     assert moments.portrayed(AT, {"town.people"}, "none", portrayals) == []
     assert moments.portrayed(AT, set(), None, portrayals) == []
+
+
+FOXES: dict[str, dict[str, Any]] = {
+    "rix": {"cell": 13, "position": [7, 7]},
+    "rox": {"cell": 0},
+    "rex": {"cell": "den"},
+    "rax": {"position": [1, 1]},
+}
+
+
+def test_entities_with_a_cell_are_placed_where_the_grid_has_a_width():
+    at: Any = SimpleNamespace(state=PlayedState(collections={"forest.foxes": FOXES}))
+    portrayals = {"forest.foxes": Portrayal(width=5)}
+    (layer,) = moments.map_of(at, portrayals=portrayals)["map"]
+    assert layer["ids"] == ["rix", "rox"]
+    assert list(zip(layer["x"], layer["y"], strict=True)) == [(3, 2), (0, 0)]
+    (layer,) = moments.map_of(at)["map"]
+    assert layer["ids"] == ["rix", "rax"]
+
+
+def test_a_step_moves_entities_by_their_cell_where_the_grid_has_a_width():
+    foxes, birds = "forest.foxes", "forest.birds"
+    step = PlayedStep(
+        Place(3),
+        moved={(birds, "tit"): [1, 2], (foxes, "rix"): [7, 7], (foxes, "rox"): None},
+        cells={(foxes, "rix"): 11, (foxes, "rox"): None, (birds, "tit"): 3},
+    )
+    portrayals = {foxes: Portrayal(width=5)}
+    assert moments.step_json(step, portrayals)["moved"] == {
+        birds: [["tit", (1, 2)]],
+        foxes: [["rix", (1, 2)], ["rox", None]],
+    }

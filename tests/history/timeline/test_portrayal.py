@@ -9,6 +9,7 @@ import pytest
 from placet.history.timeline.fold import PlayedState
 from placet.history.timeline.portrayal import RowPortrayal, layer_of, portrayals_of
 from placet.history.timeline.tables import PlayedPopulation, PlayedTable
+from placet.schemas.portrayal import Portrayal
 
 ROWS = 6
 PLACES = {"position": ("f8", [2], 0), "heading": ("f8", [2], 0), "energy": ("i4", [], 0)}
@@ -65,9 +66,51 @@ def test_a_cell_is_one_of_the_table_of_cells():
     found = portrayals_of(
         state_of(agents=table({"cell": cell(None)}), cells=cells), has_places=False
     )
-    assert {name: (one.place, one.side) for name, one in found.items()} == {
-        "lab.agents": (("cell",), 7)
-    }
+    assert (found["lab.agents"].place, found["lab.agents"].side) == (("cell",), 7)
+
+
+CELLS = {"count": ("i4", [], 0), "state": ("u1", [], 0), "flow": ("f4", [2], 0)}
+
+
+def test_cells_are_areas_colored_by_a_layer_and_not_by_the_number_of_their_agent():
+    fields = {"who": ("i4", [], -1), **CELLS, "sugar": ("f8", [], 0)}
+    cells = table(fields, 49)
+    cells.stem = "cells"
+    (found,) = portrayals_of(state_of(cells=cells), has_places=False).values()
+    assert (found.is_cells, found.side) == (True, 7)
+    assert list(found.colors) == ["sugar", "state", "count"]
+    layer: Any = layer_of("lab.cells", cells, found, "sugar", 100)
+    assert (layer["width"], layer["count"], len(decoded(layer["color"]["values"]))) == (7, 49, 49)
+    assert "x" not in layer
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "width", "side"),
+    [
+        ("cells", 48, None, None),  # no square
+        ("cells", 48, 8, 8),
+        ("cells", 49, 7, 7),
+        ("soil", 49, None, None),  # of no such name
+        ("soil", 50, 10, 10),
+    ],
+)
+def test_the_grid_of_cells_is_a_square_or_has_a_width(name, count, width, side):
+    cells = table(CELLS, count)
+    cells.stem = "cells"
+    portrayals = {f"lab.{name}": Portrayal(width=width)}
+    found = portrayals_of(state_of(**{name: cells}), has_places=True, portrayals=portrayals)
+    assert [one.side for one in found.values()] == ([] if side is None else [side])
+
+
+@pytest.mark.parametrize("named", ["lab.cells", "lab.agents"])
+def test_the_width_of_a_grid_places_the_rows_in_its_cells(named):
+    cells, agents = table(CELLS, 48), table({"cell": cell(47), "x": ("f4", [], 0)}, 2, cell=[9, 47])
+    cells.stem = "cells"
+    agents.fields.pop("x")
+    state = state_of(cells=cells, agents=agents)
+    found = portrayals_of(state, has_places=False, portrayals={named: Portrayal(width=8)})
+    layer: Any = layer_of("lab.agents", agents, found["lab.agents"], None, 2)
+    assert (decoded(layer["x"]), decoded(layer["y"])) == ([1, 7], [1, 5])
 
 
 def test_rows_without_a_place_are_not_drawn_where_others_have_one():

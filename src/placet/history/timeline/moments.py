@@ -105,8 +105,11 @@ def map_of(
     color: str | None = None,
     tables: Collection[str] | None = None,
     portrayals: Portrayals = NO_PORTRAYALS,
+    cells: str | None = None,
 ) -> dict[str, Json]:
     """Return the entities and rows with a place, as layers, and the color fields. O(entities).
+
+    The cells of a grid are a layer too: an area for each, colored by a field.
 
     Args:
         moment: The moment.
@@ -114,15 +117,19 @@ def map_of(
             for the portrayals, and a name that none has for none.
         tables: The tables of which layers are returned; None for all, and for other collections.
         portrayals: How collections and tables are drawn by default.
+        cells: `table/field` by which the cells of a grid are colored, and no others; None for the
+            portrayals or the first layer, and a name that none has for none.
     """
     state = moment.state
-    layers = [] if tables is not None else _layers_of_entities(state.collections)
-    has_places = bool(layers) if tables is None else _has_places(state.collections)
-    drawn = portrayals_of(state, has_places=has_places)
+    layers = [] if tables is not None else _layers_of_entities(state.collections, portrayals)
+    has_places = bool(layers) if tables is None else _has_places(state.collections, portrayals)
+    drawn = portrayals_of(state, has_places=has_places, portrayals=portrayals)
+    of_rows = {name: tuple(drawn[name].colors) for name in drawn if not drawn[name].is_cells}
+    of_cells = {name: tuple(drawn[name].colors) for name in drawn if drawn[name].is_cells}
     colors = _entity_fields(layers, state.collections)
-    colors += [f"{name}/{field}" for name in drawn for field in drawn[name].colors]
-    of_rows = {name: tuple(drawn[name].colors) for name in drawn}
-    used = _colors_used(color, of_rows, portrayals)
+    colors += [f"{name}/{field}" for name, fields in of_rows.items() for field in fields]
+    others = {name: one for name, one in portrayals.items() if name not in of_cells}
+    used = _colors_used(color, of_rows, others) | _cells_used(cells, of_cells, portrayals)
     for layer in layers:
         _color_entities(layer, used, state.collections, portrayals)
         _mark_entities(layer, state.collections, portrayals)
@@ -139,11 +146,15 @@ def map_of(
             layers.append(layer)
         left -= min(table.count, left)
     shown = [f"{name}/{field}" for name, field in used.items()]
+    cell_fields = [f"{name}/{field}" for name, fields in of_cells.items() for field in fields]
+    known = colors + cell_fields
     return {
         "map": layers,
         "colors": colors,
         "color": next((one for one in shown if one in colors), ""),
-        "unknown": [] if tables is not None else _unknown(portrayals, colors, layers),
+        "cells": cell_fields,
+        "cell": next((one for one in shown if one in cell_fields), ""),
+        "unknown": [] if tables is not None else _unknown(portrayals, known, layers),
     }
 
 
@@ -173,6 +184,21 @@ def _colors_used(
     if not used:
         colored = ((name, fields[0]) for name, fields in of_rows.items() if fields)
         used = dict(islice(colored, 1))
+    return used
+
+
+def _cells_used(
+    cells: str | None, of_cells: Mapping[str, Sequence[str]], portrayals: Portrayals
+) -> dict[str, str]:
+    """Return the color field of each table of cells that has one: by default a layer, no count."""
+    if cells is not None:
+        name, _, field = cells.rpartition("/")
+        return {name: field} if name in of_cells else {}
+    used: dict[str, str] = {}
+    for name, fields in of_cells.items():
+        chosen = portrayals[name].color if name in portrayals else None
+        layer = chosen or next((field for field in fields if field != "count"), None)
+        used |= {name: layer} if layer else {}
     return used
 
 
@@ -276,11 +302,12 @@ def _unknown(
     return sentences
 
 
-def _layers_of_entities(collections: Collections) -> list[dict[str, Json]]:
+def _layers_of_entities(collections: Collections, portrayals: Portrayals) -> list[dict[str, Json]]:
     layers: list[dict[str, Json]] = []
     left = POINTS_MAX
     for name, rows in sorted(collections.items()):
-        placed = [(entity, point_of(fields.get("position"))) for entity, fields in rows.items()]
+        width = _width_of(name, portrayals)
+        placed = [(entity, _point_in(fields, width)) for entity, fields in rows.items()]
         points = [(entity, point) for entity, point in placed if point is not None][:left]
         if points:
             ids = [entity for entity, _ in points]
@@ -290,10 +317,30 @@ def _layers_of_entities(collections: Collections) -> list[dict[str, Json]]:
     return layers
 
 
-def _has_places(collections: Collections) -> bool:
-    """Return whether an entity has a position; O(entities) if none has."""
-    rows = (fields for entities in collections.values() for fields in entities.values())
-    return any(point_of(fields.get("position")) is not None for fields in rows)
+def _has_places(collections: Collections, portrayals: Portrayals) -> bool:
+    """Return whether an entity has a place; O(entities) if none has."""
+    return any(
+        _point_in(fields, _width_of(name, portrayals)) is not None
+        for name, entities in collections.items()
+        for fields in entities.values()
+    )
+
+
+def _width_of(name: str, portrayals: Portrayals) -> int | None:
+    return portrayals[name].width if name in portrayals else None
+
+
+def _point_in(fields: Mapping[str, Json], width: int | None) -> tuple[float, float] | None:
+    """Return the place of an entity: by its cell, where the grid has a width, or its position."""
+    return point_of(fields.get("position")) if width is None else _middle(fields.get("cell"), width)
+
+
+def _middle(cell: Json, width: int) -> tuple[float, float] | None:
+    """Return x and y of a cell by its number, row by row; None if it is no number of a cell."""
+    if type(cell) is not int or not 0 <= cell < _EXACT_MAX:
+        return None
+    row, column = divmod(cell, width)
+    return float(column), float(row)
 
 
 def point_of(position: Json) -> tuple[float, float] | None:
@@ -364,11 +411,16 @@ def _page(
     return page, {"total": count, "offset": offset}
 
 
-def step_json(step: PlayedStep) -> dict[str, Json]:
+def step_json(step: PlayedStep, portrayals: Portrayals = NO_PORTRAYALS) -> dict[str, Json]:
     """Return a step: its end, the moved entities, and its latest records."""
     moved: dict[str, list[Json]] = {}
     for (collection, entity), position in step.moved.items():
-        moved.setdefault(collection, []).append([entity, point_of(position)])
+        if _width_of(collection, portrayals) is None:
+            moved.setdefault(collection, []).append([entity, point_of(position)])
+    for (collection, entity), cell in step.cells.items():
+        width = _width_of(collection, portrayals)
+        if width is not None:
+            moved.setdefault(collection, []).append([entity, _middle(cell, width)])
     return {
         **place_json(step.place),
         "seq": step.seq,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from placet.history.timeline.tables import PlayedField, PlayedTable
 from placet.schemas.codec import Json
-from placet.schemas.portrayal import Mark
+from placet.schemas.portrayal import Mark, Portrayals
 
 if TYPE_CHECKING:
     from placet.history.timeline.fold import PlayedState
@@ -26,6 +26,9 @@ _DIMENSIONS: Final = ([2], [3])
 _OF_ONE_BYTE: Final = ("b1", "i1", "u1")
 _GOLDEN: Final = 0.6180339887498949
 _PLASTIC: Final = 0.7548776662466927
+_AGENT: Final = "who"
+_AGENTS: Final = "count"
+"""Fields of a cell with its agent, and with the number of its agents; see `CellTable`."""
 _SPREAD: Final = 0.8
 """Part of a cell over which the rows that share it are spread."""
 
@@ -39,31 +42,43 @@ class RowPortrayal:
             number of a cell. Empty: the number of the row is used as the number of its cell.
         side: Cells in a row of the grid, if a place is the number of a cell; 0 if it is not.
         colors: The fields by which rows may be colored, the default first, and their values.
+        is_cells: The rows are the cells of the grid, drawn as areas under all else.
     """
 
     place: tuple[str, ...]
     side: int
     colors: Mapping[str, Colors]
+    is_cells: bool = False
 
 
-def portrayals_of(state: "PlayedState", *, has_places: bool) -> dict[str, RowPortrayal]:
+def portrayals_of(
+    state: "PlayedState", *, has_places: bool, portrayals: Portrayals = MappingProxyType({})
+) -> dict[str, RowPortrayal]:
     """Return the portrayal of each table that has one, by the name of the table.
 
     A field `position` of two or three numbers is the place of a row, else fields `x` and `y`, else
     a field `cell`, where a square grid has as many cells as its bounds or a table `cells` of the
-    same domain. The members of populations without any place are drawn in rows, by their number.
+    same domain, or a portrayal has its width. The rows of such a table `cells` are cells, and so
+    are those of a table whose portrayal has a width and that has no place. The members of
+    populations without any place are drawn in rows, by their number.
 
     Args:
         state: The state.
         has_places: Entities of other collections are on the map.
+        portrayals: The chosen portrayals.
     """
     tables = state.tables
+    widths = {name: one.width for name, one in portrayals.items() if one.width is not None}
     found = {
         name: RowPortrayal(place, side, _colors_of(table, place))
         for name, table in tables.items()
-        for place, side in [_place_of(name, tables)]
+        for place, side in [_place_of(name, tables, widths)]
         if place
     }
+    for name, table in tables.items():
+        width = widths.get(name) or (_side_of(table.count) if name.endswith(".cells") else 0)
+        if width and name not in found and table.stem not in state.populations:
+            found[name] = RowPortrayal((), width, _colors_of_cells(table), is_cells=True)
     if not found and not has_places:
         found = {
             name: RowPortrayal((), isqrt(max(table.count - 1, 0)) + 1, _colors_of(table, ()))
@@ -92,17 +107,22 @@ def layer_of(
         marks: Fields of their size, marker and label; one without one number a row is left out.
     """
     count = min(table.count, points_max)
-    is_shared, x, y = _places(table, portrayal, count)
     layer: dict[str, Json] = {
         "collection": name,
         "stem": table.stem,
         "count": count,
         "total": table.count,
-        "place": list(portrayal.place),
-        "grid": bool(portrayal.side) and not is_shared,
-        "x": _encoded(x),
-        "y": _encoded(y),
     }
+    if portrayal.is_cells:
+        layer["width"] = portrayal.side
+    else:
+        is_shared, x, y = _places(table, portrayal, count)
+        layer |= {
+            "place": list(portrayal.place),
+            "grid": bool(portrayal.side) and not is_shared,
+            "x": _encoded(x),
+            "y": _encoded(y),
+        }
     if color is not None:
         form = portrayal.colors[color]
         values = table.column(color)[:count]
@@ -117,21 +137,33 @@ def layer_of(
     return layer
 
 
-def _place_of(name: str, tables: Mapping[str, PlayedTable]) -> tuple[tuple[str, ...], int]:
+def _place_of(
+    name: str, tables: Mapping[str, PlayedTable], widths: Mapping[str, int]
+) -> tuple[tuple[str, ...], int]:
     """Return the fields with the place of a row, and the side of the grid of its cell."""
     fields = tables[name].fields
+    cell = fields.get("cell")
+    has_cell = cell is not None and not cell[1] and cell[0][0] in "iu"
+    if has_cell and name in widths:
+        return ("cell",), widths[name]
     if "position" in fields and fields["position"][1] in _DIMENSIONS:
         return ("position",), 0
     if _is_number(fields.get("x")) and _is_number(fields.get("y")):
         return ("x", "y"), 0
-    cell = fields.get("cell")
-    if cell is None or cell[1] or cell[0][0] not in "iu":
+    if cell is None or not has_cell:
         return (), 0
-    grid = tables.get(f"{name.partition('.')[0]}.cells")
+    of_grid = f"{name.partition('.')[0]}.cells"
+    grid = tables.get(of_grid)
     *_, low, high = cell
     cells = grid.count if grid is not None else int(high) + 1 if not low and high else 0
+    side = widths.get(of_grid) or _side_of(cells)
+    return (("cell",), side) if side else ((), 0)
+
+
+def _side_of(cells: int) -> int:
+    """Return the side of a square of cells; 0 if they are none."""
     side = isqrt(cells)
-    return (("cell",), side) if side and side * side == cells else ((), 0)
+    return side if side * side == cells else 0
 
 
 def _is_number(field: PlayedField | None) -> bool:
@@ -147,6 +179,14 @@ def _colors_of(table: PlayedTable, place: tuple[str, ...]) -> dict[str, Colors]:
         elif name not in place and shape == [2]:
             found["direction"].append(name)
     return {name: form for form, names in found.items() for name in names}
+
+
+def _colors_of_cells(table: PlayedTable) -> dict[str, Colors]:
+    """Return the fields by which cells may be colored: numbers, categories, the agents' count."""
+    colors = _colors_of(table, (_AGENT,))
+    layers = [name for name, form in colors.items() if form != "direction"]
+    layers.sort(key=lambda name: (name == _AGENTS, colors[name] != "number"))
+    return {name: colors[name] for name in layers}
 
 
 def _places(table: PlayedTable, portrayal: RowPortrayal, count: int) -> tuple[bool, Any, Any]:

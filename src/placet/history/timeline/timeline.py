@@ -113,6 +113,7 @@ class PlayedStep:
         refused: Number of intents of refused batches in the step.
         moved: (collection, entity) -> the new value of its field `position`; None for an entity
             that was deleted or has no position any more. Rows of tables are not among them.
+        cells: Likewise, the new value of its field `cell`.
         tables: Names of the tables that were written.
         collections: Names of the other collections that were written.
         records: `(place, record)` of the latest batches, at most `RECORDS_SHOWN`.
@@ -125,6 +126,7 @@ class PlayedStep:
     admitted: int = 0
     refused: int = 0
     moved: dict[tuple[str, str], Json] = field(default_factory=dict)
+    cells: dict[tuple[str, str], Json] = field(default_factory=dict)
     tables: set[str] = field(default_factory=set)
     collections: set[str] = field(default_factory=set)
     records: list[tuple[Place, Record]] = field(default_factory=list)
@@ -503,9 +505,10 @@ class Timeline:
                 written.add(change.collection)
                 continue
             step.collections.add(change.collection)
-            if change.fields is None or change.is_whole or "position" in change.fields:
-                position = None if change.fields is None else change.fields.get("position")
-                step.moved[change.collection, change.entity] = position
+            for name, places in (("position", step.moved), ("cell", step.cells)):
+                if change.fields is None or change.is_whole or name in change.fields:
+                    place_now = None if change.fields is None else change.fields.get(name)
+                    places[change.collection, change.entity] = place_now
         step.tables |= written
         return len(entities) + sum(tables[name].count for name in written) // _ROWS_A_CHANGE
 

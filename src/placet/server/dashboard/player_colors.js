@@ -6,7 +6,9 @@ import { short, tame, whole } from "./format.js";
 const CATEGORIES = 8;
 const NONE = CATEGORIES; // the shade of what has no value, or a value beyond the categories
 const SHADES = 256;
+const ALONE = 0.6; // the part of a scale for values that are all equal
 const SCALE = { light: ["#c3d6b4", "#6fae83", "#1f6f54", "#1d4a6e", "#2a1745"], dark: ["#3a4a58", "#3f7f7c", "#6fce9f", "#e6c35c", "#fff3bf"] };
+const OF_CELLS = { light: ["#f4f1ea", "#dcc9a3", "#b78f58", "#7d5a34", "#46301f"], dark: ["#1f1c1a", "#46392d", "#7a5c3a", "#b58a50", "#e6c68c"] };
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 const scales = new Map(); // "table/field" → {low, high, seen}; it only widens, so that a color keeps its meaning
@@ -40,15 +42,16 @@ export function shaded(collection, { field, form, values, names = [] }) {
     const shadeOf = new Map(known.slice(0, CATEGORIES).map((value, at) => [value, isPlain ? value : at]));
     return { form: "category", field, names, shades: Uint8Array.from(values, (value) => shadeOf.get(value) ?? NONE), shadeOf };
   }
-  const wide = scale.high - scale.low || 1;
-  return { form: "number", field, shades: Uint8Array.from(values, (value) => value === null ? SHADES - 1 : ((value - scale.low) / wide) * (SHADES - 1)), low: scale.low, high: scale.high };
+  const wide = scale.high - scale.low;
+  const partOf = (value) => (value === null ? 1 : wide > 0 ? (value - scale.low) / wide : ALONE);
+  return { form: "number", field, shades: Uint8Array.from(values, (value) => partOf(value) * (SHADES - 1)), low: scale.low, high: scale.high };
 }
 
 /** Make the colors of the shades, [red, green, blue] each. */
 export function paletteOf(colors) {
   if (colors.form === "category") return [...Array.from({ length: CATEGORIES }, (_, at) => colorOf(`--kind-${at + 1}`)), colorOf("--quiet")];
   if (colors.form === "direction") return Array.from({ length: SHADES }, (_, at) => ofHue(at / SHADES));
-  const stops = SCALE[dark.matches ? "dark" : "light"].map(channels);
+  const stops = (colors.isOfCells ? OF_CELLS : SCALE)[dark.matches ? "dark" : "light"].map(channels);
   return Array.from({ length: SHADES }, (_, at) => {
     const place = (at / (SHADES - 1)) * (stops.length - 1);
     const stop = Math.min(stops.length - 2, Math.floor(place));
@@ -98,9 +101,9 @@ function keysOf(colors, palette, isThere) {
   return colors.form === "direction" ? [bar, made("span", "", ends[0])] : [made("span", "", ends[0]), bar, made("span", "", ends[1])];
 }
 
-/** Offer the fields that color; `wanted` is the one that does, empty for none. */
-export function showColorChoices(names, wanted) {
-  const select = byId("map-color");
+/** Offer the fields that color in a menu; `wanted` is the one that does, empty for none, which is `plain`. */
+export function showColorChoices(id, names, wanted, plain) {
+  const select = byId(id);
   select.parentElement.hidden = names.length === 0;
   const text = JSON.stringify([names, wanted]);
   if (select.dataset.text === text) return;
@@ -108,7 +111,7 @@ export function showColorChoices(names, wanted) {
   const isOfOne = new Set(names.map((name) => name.slice(0, name.lastIndexOf("/")))).size === 1;
   select.replaceChildren(...["", ...names].map((name) => {
     const label = isOfOne ? name.slice(name.lastIndexOf("/") + 1) : name;
-    const option = made("option", "", name ? tame(label, 60) : "cohort");
+    const option = made("option", "", name ? tame(label, 60) : plain);
     option.value = name;
     option.selected = name === wanted;
     return option;

@@ -7,6 +7,7 @@ const SHAPES_MAX = 4_000; // beyond, shapes cost more than they show
 const COVERED = 0.4; // of the frame, by the dots of a layer; else they hide how dense they are
 const DOT_PX = 4;
 const CELL_PART = 0.92;
+const OVER_PART = 0.6; // of a cell, where its own color is to be seen too
 const ROUND = 0.75; // the radius of a round dot, in sizes of a square one
 const LABELS_MAX = 200;
 const GOLDEN_RAD = 2.399963; // between neighbors of a spiral
@@ -14,18 +15,19 @@ const GOLDEN_RAD = 2.399963; // between neighbors of a spiral
 let picture = null;
 
 /** Draw layers, the largest first: [{layer, number, isRound}], by a projection and a part of their way. */
-export function drawLayers(context, layers, to, part, density, colors) {
+export function drawLayers(context, layers, to, part, density, colors, isOverCells) {
+  const ofCell = isOverCells ? OVER_PART : CELL_PART;
   const many = layers.filter(({ layer }) => layer.count > SHAPES_MAX);
   if (many.length) {
     const { width, height } = context.canvas;
     if (picture?.width !== width || picture.height !== height) picture = new ImageData(width, height);
     const pixels = new Uint32Array(picture.data.buffer);
     pixels.fill(0);
-    for (const { layer, number } of many) drawPixels(pixels, layer, to, part, density, colors, number);
+    for (const { layer, number } of many) drawPixels(pixels, layer, to, part, density, colors, number, ofCell);
     context.putImageData(picture, 0, 0);
   }
   context.globalAlpha = 0.9;
-  for (const one of layers) if (one.layer.count <= SHAPES_MAX) drawShapes(context, one, to, part, colors);
+  for (const one of layers) if (one.layer.count <= SHAPES_MAX) drawShapes(context, one, to, part, colors, ofCell);
   context.globalAlpha = 1;
   drawLabels(context, layers.filter(({ layer }) => layer.labels).map(({ layer }) => layer), to, part);
 }
@@ -34,12 +36,12 @@ function inks(layer, number, colors) {
   return layer.colors ? paletteOf(layer.colors) : [colorOf(`--dot-${(number % colors) + 1}`)];
 }
 
-function drawPixels(pixels, layer, { scale, ox, oy, area }, part, density, colors, number) {
+function drawPixels(pixels, layer, { scale, ox, oy, area }, part, density, colors, number, ofCell) {
   const { count, x, y, fromX, fromY, isThere } = layer;
   const { width, height } = picture;
   const ink = Uint32Array.from(inks(layer, number, colors), ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0);
   const shades = layer.colors?.shades;
-  const most = layer.grid ? scale * density * CELL_PART : Math.min(DOT_PX * density, Math.sqrt((COVERED * area) / count) * density);
+  const most = layer.grid ? scale * density * ofCell : Math.min(DOT_PX * density, Math.sqrt((COVERED * area) / count) * density);
   const { parts } = layer.sizes ?? {};
   const plain = Math.max(1, Math.round(most));
   for (let at = 0; at < count; at += 1) {
@@ -59,11 +61,11 @@ function drawPixels(pixels, layer, { scale, ox, oy, area }, part, density, color
   }
 }
 
-function drawShapes(context, { layer, number, isRound }, { scale, ox, oy }, part, colors) {
+function drawShapes(context, { layer, number, isRound }, { scale, ox, oy }, part, colors, ofCell) {
   const { count, x, y, fromX, fromY, isThere, grid, sizes, markers } = layer;
   const ink = inks(layer, number, colors).map(css);
   const shades = layer.colors?.shades;
-  const plain = grid ? Math.max(2, scale * CELL_PART) : DOT_PX;
+  const plain = grid ? Math.max(2, scale * ofCell) : DOT_PX;
   const largest = grid ? plain : DOT_PX * LARGEST;
   let last = -1;
   const above = isThere ? new Map() : null; // entities drawn so far, by place
@@ -82,6 +84,35 @@ function drawShapes(context, { layer, number, isRound }, { scale, ox, oy }, part
       context.fill();
     } else context.fillRect(px - size / 2, py - size / 2, size, size);
   }
+}
+
+/** Draw the cells of grids under what is drawn: each layer is a small picture, a pixel a cell. */
+export function drawCells(context, layers, { scale, ox, oy }) {
+  Object.assign(context, { globalCompositeOperation: "destination-over", imageSmoothingEnabled: false });
+  for (const layer of layers) {
+    const { width, height } = pictureOf(layer);
+    context.drawImage(layer.picture, ox - scale / 2, oy - (height - 0.5) * scale, width * scale, height * scale);
+  }
+  context.globalCompositeOperation = "source-over";
+}
+
+/** Return the picture of a layer of cells, made once for its values and the colors of the page. */
+function pictureOf(layer) {
+  const { count, width, colors } = layer;
+  const palette = paletteOf(colors);
+  const inks = palette.join(" ");
+  if (layer.inks === inks) return layer.picture;
+  const height = Math.ceil(count / width);
+  const image = new ImageData(width, height);
+  for (let at = 0; at < count; at += 1) {
+    const from = 4 * ((height - 1 - Math.floor(at / width)) * width + (at % width)); // rows go up
+    image.data.set(palette[colors.shades[at]], from);
+    image.data[from + 3] = 255;
+  }
+  const picture = Object.assign(document.createElement("canvas"), { width, height });
+  picture.getContext("2d").putImageData(image, 0, 0);
+  Object.assign(layer, { picture, inks });
+  return picture;
 }
 
 /** Write the labels of entities and rows, as long as they are few. */

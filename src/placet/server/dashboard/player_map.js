@@ -6,7 +6,7 @@ import { drawAxes } from "./player_axes.js";
 import { refreshCard, showCard, startCard } from "./player_card.js";
 import { clearColors, shaded, showColorChoices, showLegend } from "./player_colors.js";
 import { clearMarks, marksOf, showMarks } from "./player_marks.js";
-import { drawLayers } from "./player_dots.js";
+import { drawCells, drawLayers } from "./player_dots.js";
 import { projection, resetView, startView } from "./player_view.js";
 
 const COLORS = 4;
@@ -15,7 +15,7 @@ const COHORTS_MAX = 8;
 const isCalm = matchMedia("(prefers-reduced-motion: reduce)");
 
 // collection → {count, x, y, fromX, fromY, grid, colors}, and {ids, index, isThere} of entities or
-// {stem, total, place} of the rows of a table
+// {stem, total, place} of the rows of a table, or {stem, width} of cells, with their colors
 const layers = new Map();
 let frame = null; // [left, bottom, right, top]; it only widens, so that what rests stays in its place
 let glide = { startMs: 0, lengthMs: 0 };
@@ -24,12 +24,13 @@ let pointed = null;
 let chosen = null;
 let frames = 0;
 let color = null; // the wish of the reader, "table/field"; null is the default
+let cells = null; // likewise of cells
 
 /** How many pictures were drawn; the browser tests measure by it. */
 export const drawnFrames = () => frames;
 
-/** Return the chosen color field as query parameters of a moment or of steps. */
-export const mapQuery = () => (color === null ? {} : { color: color || "none" });
+/** Return the chosen color fields as query parameters of a moment or of steps. */
+export const mapQuery = () => ({ ...(color === null ? {} : { color: color || "none" }), ...(cells === null ? {} : { cells: cells || "none" }) });
 
 /** Listen to the pointer and the menu.
  * `choose` is called with the collection and the id of what was clicked, `read` returns the fields
@@ -41,6 +42,7 @@ export function startMap(choose, read, recolor) {
   canvas.addEventListener("pointermove", (event) => { pointed = [event.offsetX, event.offsetY]; redraw(); });
   canvas.addEventListener("pointerleave", () => { pointed = null; redraw(); });
   byId("map-color").addEventListener("change", ({ target }) => { color = target.value; recolor(); });
+  byId("map-cells").addEventListener("change", ({ target }) => { cells = target.value; recolor(); });
   canvas.addEventListener("click", (event) => {
     const found = wasDrag() ? null : nearest(event.offsetX, event.offsetY);
     if (found) choose(found.collection, found.id);
@@ -54,9 +56,14 @@ export function clearMap() {
   clearColors();
   clearMarks();
   resetView();
-  showColorChoices([], "");
-  [frame, chosen, color] = [null, null, null];
+  showChoices([], "", [], "");
+  [frame, chosen, color, cells] = [null, null, null, null];
   show("map-panel", false);
+}
+
+function showChoices(colors, used, ofCells, usedOfCells) {
+  showColorChoices("map-color", colors, used, "cohort");
+  showColorChoices("map-cells", ofCells, usedOfCells, "nothing");
 }
 
 /** Mark an entity; null marks none. */
@@ -66,16 +73,17 @@ export function markOnMap(collection, id) {
 }
 
 /** Show a moment at once: layers of entities, {collection, ids, x, y}, and of tables; and what may color. */
-export function placeAll({ map, colors = [], color: used = "", unknown = [] }) {
+export function placeAll({ map, colors = [], color: used = "", cells: ofCells = [], cell = "", unknown = [] }) {
   layers.clear();
   for (const layer of map) {
-    if (layer.stem !== undefined) placeRows(layer);
+    if (layer.width !== undefined) placeCells(layer);
+    else if (layer.stem !== undefined) placeRows(layer);
     else placeEntities(layer);
   }
   for (const layer of map) if (layer.stem === undefined) portray(layer);
   glide = { startMs: 0, lengthMs: 0 };
   refreshCard();
-  showColorChoices(colors, used);
+  showChoices(colors, used, ofCells, cell);
   write("map-unknown", unknown.map((one) => tame(one, 200)).join(". "));
   show("map-unknown", unknown.length > 0);
   fit();
@@ -135,6 +143,12 @@ function placeRows({ collection, stem, count, total, place, grid, x, y, color: b
   layers.set(collection, layer);
 }
 
+/** Replace the cells of a grid. */
+function placeCells({ collection, stem, count, width, color: by }) {
+  const colors = by ? { ...shaded(collection, { ...by, values: numbers(by.values) }), isOfCells: true } : null;
+  layers.set(collection, { stem, count, width, colors });
+}
+
 /** Show a row that moved over more than half of the map, such as over an edge, without animation. */
 function leap({ count, x, y, fromX, fromY }) {
   const [wide, high] = frame ? [(frame[2] - frame[0]) / 2, (frame[3] - frame[1]) / 2] : [Infinity, Infinity];
@@ -162,7 +176,8 @@ export function placeMoved(moved, tables, lengthMs) {
     for (const [id, point] of changes) move(collection, id, point);
   }
   for (const layer of tables) {
-    if (layer.stem !== undefined) placeRows(layer);
+    if (layer.width !== undefined) placeCells(layer);
+    else if (layer.stem !== undefined) placeRows(layer);
     else portray(layer);
   }
   glide = { startMs: performance.now(), lengthMs: isCalm.matches ? 0 : lengthMs };
@@ -204,7 +219,7 @@ function grow(layer) {
 /** Take as reached what the last step moved: the next begins where the eye has it. */
 function settle() {
   const part = reached(performance.now());
-  for (const layer of layers.values()) {
+  for (const layer of ofDots()) {
     const { x, y, fromX, fromY } = layer;
     if (part >= 1) {
       fromX.set(x);
@@ -223,19 +238,27 @@ function reached(now) {
   return lengthMs > 0 ? Math.min(1, (now - startMs) / lengthMs) : 1;
 }
 
+const ofDots = () => [...layers.values()].filter(({ width }) => width === undefined);
+const ofCells = () => [...layers.values()].filter(({ width }) => width !== undefined);
+
 function fit() {
-  for (const { count, x, y, isThere, grid } of layers.values()) {
+  for (const { count, width } of ofCells()) widen(-0.5, -0.5, width - 0.5, Math.ceil(count / width) - 0.5);
+  for (const { count, x, y, isThere, grid } of ofDots()) {
     const edge = grid ? 0.5 : 0; // of a cell around its middle
     for (let at = 0; at < count; at += 1) {
       if (isThere && !isThere[at]) continue;
-      frame ??= [x[at], y[at], x[at], y[at]];
-      if (x[at] - edge < frame[0]) frame[0] = x[at] - edge;
-      if (y[at] - edge < frame[1]) frame[1] = y[at] - edge;
-      if (x[at] + edge > frame[2]) frame[2] = x[at] + edge;
-      if (y[at] + edge > frame[3]) frame[3] = y[at] + edge;
+      widen(x[at] - edge, y[at] - edge, x[at] + edge, y[at] + edge);
     }
   }
   show("map-panel", frame !== null);
+}
+
+function widen(left, bottom, right, top) {
+  frame ??= [left, bottom, right, top];
+  if (left < frame[0]) frame[0] = left;
+  if (bottom < frame[1]) frame[1] = bottom;
+  if (right > frame[2]) frame[2] = right;
+  if (top > frame[3]) frame[3] = top;
 }
 
 const redraw = () => { if (!drawing) drawing = requestAnimationFrame(draw); };
@@ -254,16 +277,18 @@ function draw(now) {
   const to = projection(canvas, frame);
   const part = reached(now);
   colorCohorts();
-  const names = [...layers.keys()].sort();
+  const names = [...layers.keys()].filter((name) => layers.get(name).width === undefined).sort();
+  const areas = ofCells().filter(({ colors }) => colors);
   const drawn = names.map((name, number) => ({ layer: layers.get(name), number, isRound: number % 2 === 0 }));
   drawn.sort((one, other) => other.layer.count - one.layer.count);
-  drawLayers(context, drawn, to, part, density, COLORS);
+  drawLayers(context, drawn, to, part, density, COLORS, areas.length > 0);
+  drawCells(context, areas, to);
   const style = getComputedStyle(document.documentElement);
-  const isPlaced = [...layers.values()].every(({ place }) => place?.length !== 0); // else x and y mean nothing
+  const isPlaced = ofDots().every(({ place }) => place?.length !== 0); // else x and y mean nothing
   if (isPlaced) drawAxes(context, to, frame, { width, height, color: (name) => style.getPropertyValue(name) });
   ring(context, to, part, style);
   caption(names);
-  showLegend(names.map((name) => layers.get(name)).filter(({ colors }) => colors));
+  showLegend([...names.map((name) => layers.get(name)).filter(({ colors }) => colors), ...areas]);
   showMarks(names.map((name) => layers.get(name)));
   if (part < 1 && !document.hidden) redraw();
 }
@@ -280,8 +305,10 @@ function ring(context, { scale, ox, oy }, part, style) {
   const layer = chosen && layers.get(chosen.collection);
   const at = layer ? indexIn(layer, chosen.id) : -1;
   if (at < 0 || (layer.isThere && !layer.isThere[at])) return;
-  const px = ox + (layer.fromX[at] + (layer.x[at] - layer.fromX[at]) * part) * scale;
-  const py = oy - (layer.fromY[at] + (layer.y[at] - layer.fromY[at]) * part) * scale;
+  const [x, y] = layer.width === undefined
+    ? [layer.fromX[at] + (layer.x[at] - layer.fromX[at]) * part, layer.fromY[at] + (layer.y[at] - layer.fromY[at]) * part]
+    : [at % layer.width, Math.floor(at / layer.width)];
+  const [px, py] = [ox + x * scale, oy - y * scale];
   context.strokeStyle = style.getPropertyValue("--ink");
   context.lineWidth = 2;
   context.beginPath();
@@ -294,7 +321,8 @@ function nearest(left, top) {
   const { scale, ox, oy } = projection(byId("map"), frame);
   let best = Infinity;
   let found = null;
-  for (const [collection, { count, ids, stem, x, y, isThere, grid }] of layers) {
+  for (const [collection, { count, ids, stem, x, y, isThere, grid, width }] of layers) {
+    if (width !== undefined) continue;
     const most = grid ? Math.max(PICK_PX, scale / 2) : PICK_PX;
     for (let at = 0; at < count; at += 1) {
       if (isThere && !isThere[at]) continue;
@@ -305,7 +333,17 @@ function nearest(left, top) {
       }
     }
   }
-  return found;
+  return found ?? cellAt((left - ox) / scale, (oy - top) / scale);
+}
+
+/** Find the cell at a place, under all dots. */
+function cellAt(x, y) {
+  const [column, row] = [Math.round(x), Math.round(y)];
+  for (const [collection, { count, stem, width }] of layers) {
+    const number = row * width + column;
+    if (width !== undefined && column >= 0 && column < width && row >= 0 && number < count) return { collection, id: `${stem}:${number}`, x: column, y: row };
+  }
+  return null;
 }
 
 function caption(names) {

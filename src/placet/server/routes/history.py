@@ -46,6 +46,10 @@ _COLOR: Final = Meta(
     max_length=1024,
     description="Color the rows of a table by a field: `table/field`; `none` for none.",
 )
+_CELLS: Final = Meta(
+    max_length=1024,
+    description="Color the cells of a grid by a field: `table/field`; `none` for none.",
+)
 _PATHS: Final = Meta(
     extra_json_schema={"propertyNames": {"pattern": "[^/]/+[^/]"}},
     description="path -> value: collection/entity/field, or collection/entity",
@@ -75,6 +79,7 @@ class MomentQuery(Fields, frozen=True):
     by: _Unit = "record"
     map: bool = False
     color: Annotated[str, _COLOR] | None = None
+    cells: Annotated[str, _CELLS] | None = None
     events: Annotated[int, Meta(ge=0, le=200)] = 0
     collection: _Text | None = None
     offset: _Offset = 0
@@ -91,6 +96,7 @@ class StepsQuery(AtQuery, frozen=True):
     by: _Unit = "tick"
     count: Annotated[int, Meta(ge=1, le=_STEPS_MAX)] = 20
     color: Annotated[str, _COLOR] | None = None
+    cells: Annotated[str, _CELLS] | None = None
 
 
 class FindQuery(AtQuery, frozen=True):
@@ -210,7 +216,8 @@ def get_moment(played: PlayedWorld, query: MomentQuery) -> Json:
     def look(moment: Moment) -> tuple[dict[str, Json], LogPlace]:
         head = moments.moment_head(moment)
         if query.map:
-            head |= moments.map_of(moment, query.color, portrayals=played.source.portrayals)
+            portrayals = played.source.portrayals
+            head |= moments.map_of(moment, query.color, None, portrayals, query.cells)
         if query.collection is not None:
             collections, page = moment.state.entities(), (query.offset, query.limit)
             head["table"] = moments.table_of(collections, query.collection, *page, query.find)
@@ -238,12 +245,13 @@ def list_steps(played: PlayedWorld, query: StepsQuery) -> Json:
     chosen = {*portrayals, colored}
 
     def shown(step: PlayedStep) -> Json:
-        found = moments.step_json(step)
+        found = moments.step_json(step, portrayals)
         collections = step.collections & set(chosen)
         if step.tables or collections:
 
             def layers(moment: Moment) -> Json:
-                rows = moments.map_of(moment, query.color, step.tables, portrayals)["map"]
+                drawn = (query.color, step.tables, portrayals, query.cells)
+                rows = moments.map_of(moment, *drawn)["map"]
                 return rows + moments.portrayed(moment, collections, query.color, portrayals)
 
             found["layers"] = timeline.look(step.place, layers, is_ahead=True)
