@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from placet.cli.app import run_command
 from placet.scenarios import Portrayal, Scenario, ScenarioError
 from placet.scenarios.engine import run_scenario
 from placet.scenarios.loader import read_table
+from placet.scenarios.portrayals import portrayals_of
 from placet.scenarios.scenario import as_text, from_values
 from placet.scenarios.setup import prepare
 from placet.stores.reading import log_to_read
@@ -72,3 +74,17 @@ def test_a_width_that_is_none_of_the_grid_is_refused(width, problem):
     with pytest.raises(ScenarioError, match=problem) as refused:
         prepare(from_values("segregation", raw), store="memory://")
     assert "portrayal.segregation.cells" in str(refused.value)
+
+
+def test_a_file_may_have_nothing_but_portrayals(tmp_path):
+    file = tmp_path / "look.toml"
+    file.write_text('[portrayal."race.runners"]\nlabel = "name"\nwidth = 8\n')
+    found, _ = portrayals_of(file)
+    assert found == {"race.runners": Portrayal(label="name", width=8)}
+
+
+def test_a_player_refuses_a_file_without_portrayals(tmp_path, capsys):
+    (tmp_path / "none.toml").write_text("ticks = 1\n")
+    run_scenario(sir(color="state"), store=f"sqlite:///{tmp_path}/sir.db")
+    assert run_command(["play", f"{tmp_path}/sir.db", "--portrayal", f"{tmp_path}/none.toml"]) != 0
+    assert 'none.toml: portrayal: is missing; add [portrayal."' in capsys.readouterr().err

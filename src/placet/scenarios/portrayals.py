@@ -10,12 +10,13 @@ from placet.schemas.portrayal import Portrayals
 def portrayals_of(scenario: str | Path) -> tuple[Portrayals, str]:
     """Return the portrayals of a scenario by its name or path, and the name of its domain.
 
+    A file may have nothing but portrayals.
+
     Raises:
         ScenarioError: It does not exist, or is invalid.
     """
     source, raw = read_table(scenario)
-    raw.setdefault("name", Path(source).stem)
-    found = build_scenario(source, raw)
+    found = build_scenario(source, {"name": Path(source).stem, "ticks": 0, "agents": {}, **raw})
     return found.portrayal, found.domain
 
 
