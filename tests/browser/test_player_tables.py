@@ -247,6 +247,55 @@ def test_the_cells_of_a_grid_are_areas_under_the_people_colored_by_a_layer(brows
         expect(page.locator("#map-legend")).to_be_hidden()
 
 
+FRIENDS = """
+domain = "tests.browser.friends:Friends"
+ticks = 3
+
+[agents.friend]
+count = 3
+policy = "tests.browser.friends:move"
+
+[portrayal."friends.people"]
+links = "friends"
+"""
+OF_HOSTS = '[portrayal."friends.hosts"]\nnetwork = "tests.browser.friends:RING"\n'
+
+
+@pytest.mark.parametrize(
+    ("portrayal", "says"), [(FRIENDS, "3 from above"), (OF_HOSTS, "20, laid out by their links")]
+)
+def test_links_are_lines_between_dots(browser, folder, portrayal, says):
+    model, look = folder / "friends.toml", folder / "look.toml"
+    model.write_text(FRIENDS)
+    look.write_text(portrayal)
+    store = str(folder / f"{len(portrayal)}.db")
+    run = [sys.executable, "-m", "placet", "run", str(model), "--store", store]
+    subprocess.run(run, check=True, capture_output=True)
+    with (
+        playing(store, "--portrayal", str(look)) as play,
+        looking(browser, play.page) as looked,
+    ):
+        map_ = looked.page.locator("#map")
+        if portrayal == OF_HOSTS:  # the friends have a place too
+            says = says.replace("20", "23")
+        expect(looked.page.locator("#map-of")).to_have_text(says)
+        linked = map_.evaluate(LINES)
+        assert linked > 50
+        looked.press("End")
+        looked.wait_fact("tick", "3 of 3")
+        assert map_.evaluate(LINES) > 50
+
+
+LINES = """(map) => {
+  const copy = new OffscreenCanvas(map.width, map.height).getContext("2d");
+  copy.drawImage(map, 0, 0);
+  const { data } = copy.getImageData(50, 0, map.width - 50, map.height - 40); // without the axes
+  let faint = 0;
+  for (let at = 3; at < data.length; at += 4) faint += data[at] > 20 && data[at] < 200;
+  return faint;
+}"""
+
+
 COLUMNS = """(bars, top) => {
   const copy = new OffscreenCanvas(bars.width, bars.height).getContext("2d");
   copy.drawImage(bars, 0, 0);

@@ -1,5 +1,8 @@
 """Mistakes in a domain: each is an error that names it, or a refused batch."""
 
+import sys
+import typing
+
 import pytest
 from typing_extensions import TypedDict
 
@@ -49,6 +52,15 @@ def shop_with(**attributes):
 def test_a_world_names_the_mistake_in_a_domain(attributes, why):
     with pytest.raises(ValueError, match=why):
         Kernel(shop_with(**attributes))
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic takes it there")
+def test_a_typed_dict_of_the_standard_library_is_refused_before_python_3_12():
+    class Old(typing.TypedDict):
+        n: int
+
+    with pytest.raises(DomainError, match=r"of typing_extensions before Python 3.12, got <class"):
+        Kernel(shop_with(kinds=[Kind("Buy", Old, buy)]))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from placet.cli.app import run_command
+from placet.domains.space import Network
 from placet.scenarios import Portrayal, Scenario, ScenarioError
 from placet.scenarios.engine import run_scenario
 from placet.scenarios.loader import read_table
@@ -88,3 +89,41 @@ def test_a_player_refuses_a_file_without_portrayals(tmp_path, capsys):
     run_scenario(sir(color="state"), store=f"sqlite:///{tmp_path}/sir.db")
     assert run_command(["play", f"{tmp_path}/sir.db", "--portrayal", f"{tmp_path}/none.toml"]) != 0
     assert 'none.toml: portrayal: is missing; add [portrayal."' in capsys.readouterr().err
+
+
+HERE = "tests.scenarios.test_portrayals"
+PAIR = Network(2, [(0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("network", "problem"),
+    [
+        (f"{HERE}:PAIR", "segregation.cells has 400 rows, and the network 2 nodes"),
+        (f"{HERE}:PEOPLE", "expected a Network, got 'sir.people'"),
+        (f"{HERE}:PAIRS", "no module:NAME of a network: module .* has no attribute 'PAIRS'"),
+        ("no_such_module:PAIR", "no module:NAME of a network: No module named 'no_such_module'"),
+        ("PAIR", "no module:NAME of a network"),
+        (3, "expected a Network, got 3"),
+    ],
+)
+def test_a_network_that_is_none_of_the_table_is_refused(network, problem):
+    segregation = Scenario.load("segregation")
+    portrayal = {"segregation.cells": Portrayal(network=network)}
+    with pytest.raises(ScenarioError, match=problem) as refused:
+        prepare(replace(segregation, portrayal=portrayal), store="memory://")
+    assert "portrayal.segregation.cells.network" in str(refused.value)
+
+
+def test_links_by_a_field_that_has_no_numbers_of_rows_are_refused():
+    flock = Scenario.load("flock", overrides=["ticks=1"])
+    portrayal = {"flock.birds": Portrayal(links="heading")}
+    with pytest.raises(ScenarioError, match="expected the numbers of rows") as refused:
+        prepare(replace(flock, portrayal=portrayal), store="memory://")
+    assert "portrayal.flock.birds.links" in str(refused.value)
+
+
+def test_a_file_names_a_network(tmp_path):
+    file = tmp_path / "look.toml"
+    file.write_text(f'[portrayal."pair.nodes"]\nnetwork = "{HERE}:PAIR"\n')
+    found, _ = portrayals_of(file)
+    assert found["pair.nodes"].network == PAIR

@@ -1,12 +1,14 @@
 """Number formats of the dashboard's script, run by Node if it is installed."""
 
 import json
+import re
 import shutil
 import subprocess
 from importlib.resources import files
 
 import pytest
 
+from placet.history.timeline import moments
 from placet.schemas.printable import UNSEEN
 from placet.server import dashboard
 
@@ -41,3 +43,11 @@ def test_a_duration_is_rounded_before_its_unit_is_chosen(tmp_path):
     script.write_text(f"{words}\nconsole.log(JSON.stringify({asked}));", "utf-8")
     told = subprocess.run([str(NODE), script], capture_output=True, check=True, timeout=60)
     assert dict(zip(SPANS, json.loads(told.stdout), strict=True)) == SPANS
+
+
+def test_a_player_is_given_what_a_line_says_of_a_record():
+    words = files(dashboard).joinpath("format.js").read_text("utf-8")
+    lines = words.partition("const OTHERS = {")[2].partition("};")[0]
+    named = set(re.findall(r"event\.(\w+)", lines))
+    assert len(named) > 5
+    assert named <= moments._HEADS

@@ -17,6 +17,7 @@ from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.ending import EndCondition, end_condition_of
 from placet.scenarios.opening import domain_of, require_kinds_of
 from placet.scenarios.policies import AnyPolicy, PolicyFactory, column_policies_of, policies_of
+from placet.scenarios.portrayals import with_networks
 from placet.scenarios.scenario import Scenario, as_text
 from placet.scenarios.thinking import Workers
 from placet.scenarios.ticks import tick_ns_of
@@ -105,24 +106,33 @@ def _require_portrayed(scenario: Scenario, domain: Domain) -> None:
     none has.
 
     Raises:
-        ScenarioError: The field is unknown, or has several numbers in a row; or the rows of the
-            table are not whole rows of a grid of the width.
+        ScenarioError: The field is unknown, or has several numbers in a row; the rows of the table
+            are not whole rows of a grid of the width; or the network does not exist, or has
+            another number of nodes.
     """
     tables = {table.name: table.fields for table in domain.tables}
     rows = {table.name: table.rows for table in domain.tables}
+    networks = with_networks(scenario.name, scenario.portrayal)
     for name, portrayal in scenario.portrayal.items():
         if portrayal.width is not None and (rows.get(name) or 0) % portrayal.width:
             problem = f"{name} has {rows[name]} cells, which are no rows of {portrayal.width}"
             raise ScenarioError(scenario.name, f"portrayal.{name}.width", problem)
+        network: Any = networks[name].network
+        if network is not None and rows.get(name, network.count) != network.count:
+            problem = f"{name} has {rows[name]} rows, and the network {network.count} nodes"
+            raise ScenarioError(scenario.name, f"portrayal.{name}.network", problem)
         chosen: dict[str, str] = {str(mark): field for mark, field in portrayal.marks.items()}
-        if portrayal.color is not None:
-            chosen["color"] = portrayal.color
+        chosen |= {"color": portrayal.color} if portrayal.color is not None else {}
+        chosen |= {"links": portrayal.links} if portrayal.links is not None else {}
         for key, wanted in chosen.items() if name in tables else ():
             known = tables[name].get(wanted)
             if known is None:
                 problem = f"{name} has no field {wanted!r}; "
                 problem += did_you_mean(wanted, list(tables[name]))
-            elif key != "color" and known.sizes:
+            elif key == "links" and not known.dtype.startswith(("i", "u")):
+                problem = f"the field {wanted!r} of {name} has values of {known.dtype}; "
+                problem += "expected the numbers of rows, such as i4"
+            elif key not in {"color", "links"} and known.sizes:
                 problem = f"the field {wanted!r} of {name} has {known.sizes} numbers in a row; "
                 problem += "expected a field of one"
             else:

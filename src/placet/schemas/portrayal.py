@@ -30,6 +30,11 @@ class Portrayal:
         width: Cells in a row of the grid, for a table whose rows are its cells, or a collection or
             a table whose field `cell` has the number of a cell, row by row. None: the grid of a
             table `cells` of the same domain is a square.
+        links: A field with the other ends of links, which are drawn as lines: the id of an entity
+            of the collection, or a list of ids; of a table the number of a row, or several, where
+            a negative one is none.
+        network: The `Network` of which the rows of a table are the nodes, or `module:NAME` of it.
+            Nodes, and agents whose field `cell` has the number of one, are laid out by its links.
 
     Raises:
         ValueError: The width is no int above 0.
@@ -41,6 +46,8 @@ class Portrayal:
     marker: str | None = None
     label: str | None = None
     width: int | None = None
+    links: str | None = None
+    network: object = None
 
     def __post_init__(self) -> None:
         if self.width is not None and (type(self.width) is not int or self.width < 1):

@@ -153,7 +153,7 @@ def test_the_marks_of_rows_are_arrays_and_those_of_vectors_are_left_out():
     drawn = table(PLACES, position=np.zeros((6, 2)), energy=2 * np.arange(6))
     portrayal = RowPortrayal(("position",), 0, {"energy": "number"})
     layer: Any = layer_of(
-        "lab.agents", drawn, portrayal, None, 5, {"size": "energy", "label": "position"}
+        "lab.agents", drawn, portrayal, None, 5, Portrayal(size="energy", label="position")
     )
     assert (layer["size"]["field"], decoded(layer["size"]["values"])) == (
         "energy",

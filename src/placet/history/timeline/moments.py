@@ -12,6 +12,7 @@ from typing import Final
 
 from placet.history.column_rows import refusal_counts, refused_count
 from placet.history.timeline.fold import Collections, changed_in
+from placet.history.timeline.links import links_of_entities
 from placet.history.timeline.portrayal import layer_of, portrayals_of
 from placet.history.timeline.tables import TableEntities
 from placet.history.timeline.timeline import Moment, Place, PlayedStep, Timeline
@@ -50,8 +51,8 @@ _CATEGORY_CHARS_MAX: Final = 40
 NO_PORTRAYALS: Final[Portrayals] = MappingProxyType({})
 _HEADS: Final = frozenset(
     {
-        *("agent_id", "depth_max", "effect_seq", "kind", "owner", "parent", "succeeded"),
-        *("what", "why", "world"),
+        *("agent_id", "count", "depth_max", "effect_seq", "kind", "owner", "parent", "succeeded"),
+        *("table", "what", "why", "world"),
     }
 )
 """What is shown of records that are no batch."""
@@ -138,9 +139,8 @@ def map_of(
         table = state.tables[name]
         if tables is None or name in tables:
             field = used.get(name)
-            marks = portrayals[name].marks if name in portrayals else {}
             color = field if field in rows.colors else None
-            layer = layer_of(name, table, rows, color, left, marks)
+            layer = layer_of(name, table, rows, color, left, portrayals.get(name))
             if "color" in layer:
                 _name_values(layer["color"], _names(portrayals, name, field))
             layers.append(layer)
@@ -258,13 +258,16 @@ def _color_entities(
 def _mark_entities(
     layer: dict[str, Json], collections: Collections, portrayals: Portrayals
 ) -> None:
-    """Add the sizes, markers and labels to a layer of entities, null for one without a value."""
+    """Add sizes, markers, labels and links to a layer of entities, null for one without a value."""
     name = layer["collection"]
     rows = collections.get(name, {})
     for mark, field in portrayals[name].marks.items() if name in portrayals else ():
         values = [_mark(mark, rows[entity].get(field)) for entity in layer["ids"]]
         if any(value is not None for value in values):
             layer[mark] = {"field": field, "values": values}
+    links = portrayals[name].links if name in portrayals else None
+    if links is not None:
+        layer["links"] = links_of_entities(layer["ids"], rows, links)
 
 
 def _mark(mark: Mark, value: Json) -> Json:

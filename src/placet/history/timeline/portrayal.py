@@ -12,9 +12,10 @@ from math import isqrt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from placet.history.timeline.links import LINKS_MAX, LaidOut, encoded_links, lay_out, links_of_rows
 from placet.history.timeline.tables import PlayedField, PlayedTable
 from placet.schemas.codec import Json
-from placet.schemas.portrayal import Mark, Portrayals
+from placet.schemas.portrayal import Portrayal, Portrayals
 
 if TYPE_CHECKING:
     from placet.history.timeline.fold import PlayedState
@@ -29,8 +30,12 @@ _PLASTIC: Final = 0.7548776662466927
 _AGENT: Final = "who"
 _AGENTS: Final = "count"
 """Fields of a cell with its agent, and with the number of its agents; see `CellTable`."""
+_NETWORKS: Final[dict[int, tuple[object, LaidOut]]] = {}
+"""`id` of a network -> the network, which keeps its id from another, and its layout."""
 _SPREAD: Final = 0.8
 """Part of a cell over which the rows that share it are spread."""
+_AROUND: Final = 0.25
+"""How far from its node an agent is drawn; about 1 is between two nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +48,14 @@ class RowPortrayal:
         side: Cells in a row of the grid, if a place is the number of a cell; 0 if it is not.
         colors: The fields by which rows may be colored, the default first, and their values.
         is_cells: The rows are the cells of the grid, drawn as areas under all else.
+        network: The network of which a place is the number of a node; None if it is none.
     """
 
     place: tuple[str, ...]
     side: int
     colors: Mapping[str, Colors]
     is_cells: bool = False
+    network: LaidOut | None = None
 
 
 def portrayals_of(
@@ -69,11 +76,12 @@ def portrayals_of(
     """
     tables = state.tables
     widths = {name: one.width for name, one in portrayals.items() if one.width is not None}
-    found = {
+    found = _of_networks(tables, portrayals)
+    found |= {
         name: RowPortrayal(place, side, _colors_of(table, place))
         for name, table in tables.items()
         for place, side in [_place_of(name, tables, widths)]
-        if place
+        if place and name not in found
     }
     for name, table in tables.items():
         width = widths.get(name) or (_side_of(table.count) if name.endswith(".cells") else 0)
@@ -88,13 +96,39 @@ def portrayals_of(
     return found
 
 
+def _of_networks(
+    tables: Mapping[str, PlayedTable], portrayals: Portrayals
+) -> dict[str, RowPortrayal]:
+    """Return the portrayals of the tables of nodes, and of the agents of their domain at a node."""
+    found = {}
+    for name, portrayal in portrayals.items():
+        if portrayal.network is None or name not in tables:
+            continue
+        network = _laid_out(portrayal.network)
+        found[name] = RowPortrayal((), 0, _colors_of_cells(tables[name]), network=network)
+        domain = name.partition(".")[0]
+        for other, table in tables.items():
+            if other.partition(".")[0] == domain and other != name and "cell" in table.fields:
+                colors = _colors_of(table, ("cell",))
+                found[other] = RowPortrayal(("cell",), 0, colors, network=network)
+    return found
+
+
+def _laid_out(network: object) -> LaidOut:
+    """Return a network laid out; the work is done once for each network."""
+    key = id(network)
+    if key not in _NETWORKS:
+        _NETWORKS[key] = (network, lay_out(network))  # type: ignore[arg-type]  # checked when given
+    return _NETWORKS[key][1]
+
+
 def layer_of(
     name: str,
     table: PlayedTable,
     portrayal: RowPortrayal,
     color: str | None,
     points_max: int,
-    marks: Mapping[Mark, str] = MappingProxyType({}),
+    chosen: Portrayal | None = None,
 ) -> dict[str, Json]:
     """Return the rows of a table as a layer of a map: arrays of f4, little-endian, in base64.
 
@@ -104,7 +138,8 @@ def layer_of(
         portrayal: How its rows are drawn.
         color: Field by which they are colored; None for none.
         points_max: Draw at most so many rows, the first ones.
-        marks: Fields of their size, marker and label; one without one number a row is left out.
+        chosen: The chosen fields of size, marker and label, where one without one number a row is
+            left out, and of links.
     """
     count = min(table.count, points_max)
     layer: dict[str, Json] = {
@@ -122,7 +157,12 @@ def layer_of(
             "grid": bool(portrayal.side) and not is_shared,
             "x": _encoded(x),
             "y": _encoded(y),
+            "laid_out": portrayal.network is not None,
         }
+    if portrayal.network is not None and not portrayal.place:
+        layer["links"] = encoded_links(portrayal.network.edges[:LINKS_MAX])
+    elif chosen is not None and chosen.links in table.fields:
+        layer["links"] = links_of_rows(table, chosen.links, count)
     if color is not None:
         form = portrayal.colors[color]
         values = table.column(color)[:count]
@@ -131,7 +171,7 @@ def layer_of(
 
             values = np.arctan2(values[:, 1], values[:, 0])
         layer["color"] = {"field": color, "form": form, "values": _encoded(values)}
-    for mark, field in marks.items():
+    for mark, field in () if chosen is None else chosen.marks.items():
         if field in table.fields and not table.fields[field][1]:
             layer[mark] = {"field": field, "values": _encoded(table.column(field)[:count])}
     return layer
@@ -194,6 +234,16 @@ def _places(table: PlayedTable, portrayal: RowPortrayal, count: int) -> tuple[bo
     import numpy as np  # noqa: PLC0415  # an extra
 
     numbers = np.arange(count)
+    if portrayal.network is not None:
+        nodes = table.column(portrayal.place[0])[:count] if portrayal.place else numbers
+        is_node = (nodes >= 0) & (nodes < len(portrayal.network.x))
+        x, y = (
+            np.where(is_node, np.asarray(at)[np.where(is_node, nodes, 0)], np.nan)
+            for at in (portrayal.network.x, portrayal.network.y)
+        )
+        if portrayal.place:  # beside the node and the others at it
+            x, y = x + _AROUND * np.cos(numbers), y + _AROUND * np.sin(numbers)
+        return False, x, y
     if not portrayal.side:
         parts = [table.column(field)[:count] for field in portrayal.place]
         x, y = parts if len(parts) == 2 else (parts[0][:, 0], parts[0][:, 1])  # noqa: PLR2004  # x and y

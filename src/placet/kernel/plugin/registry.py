@@ -458,7 +458,9 @@ def _validator_of(kind: Kind) -> "TypeAdapter[object]":
             return _compiled(payload)
         except TypeError:  # a payload that has no hash
             return _compiled.__wrapped__(payload)
-    except PydanticUserError:
+    except PydanticUserError as error:
+        if error.code == "typed-dict-version":
+            problem += ", of typing_extensions before Python 3.12"
         raise DomainError(f"{problem}, got {payload!r}") from None
 
 

@@ -86,6 +86,24 @@ function drawShapes(context, { layer, number, isRound }, { scale, ox, oy }, part
   }
 }
 
+/** Draw the links of layers as lines under their dots. */
+export function drawLinks(context, layers, { scale, ox, oy }, part) {
+  Object.assign(context, { globalCompositeOperation: "destination-over", strokeStyle: css(colorOf("--quiet")), lineWidth: 1, globalAlpha: 0.45 });
+  context.beginPath();
+  for (const { links, x, y, fromX, fromY, isThere, count } of layers) {
+    const at = (one) => [ox + (fromX[one] + (x[one] - fromX[one]) * part) * scale, oy - (fromY[one] + (y[one] - fromY[one]) * part) * scale];
+    const isDrawn = (one) => one >= 0 && one < count && (!isThere || isThere[one]);
+    for (let pair = 0; pair < links.length; pair += 2) {
+      const [one, other] = [links[pair], links[pair + 1]];
+      if (!isDrawn(one) || !isDrawn(other)) continue;
+      context.moveTo(...at(one));
+      context.lineTo(...at(other));
+    }
+  }
+  context.stroke();
+  Object.assign(context, { globalCompositeOperation: "source-over", globalAlpha: 1 });
+}
+
 /** Draw the cells of grids under what is drawn: each layer is a small picture, a pixel a cell. */
 export function drawCells(context, layers, { scale, ox, oy }) {
   Object.assign(context, { globalCompositeOperation: "destination-over", imageSmoothingEnabled: false });

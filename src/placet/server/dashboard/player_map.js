@@ -6,7 +6,7 @@ import { drawAxes } from "./player_axes.js";
 import { refreshCard, showCard, startCard } from "./player_card.js";
 import { clearColors, shaded, showColorChoices, showLegend } from "./player_colors.js";
 import { clearMarks, marksOf, showMarks } from "./player_marks.js";
-import { drawCells, drawLayers } from "./player_dots.js";
+import { drawCells, drawLayers, drawLinks } from "./player_dots.js";
 import { projection, resetView, startView } from "./player_view.js";
 
 const COLORS = 4;
@@ -104,7 +104,7 @@ function placeEntities({ collection, ids, x, y }) {
 }
 
 /** Give entities the colors and marks of their fields; one without a value has none of them. */
-function portray({ collection, ids, color: by, ...marks }) {
+function portray({ collection, ids, color: by, links, ...marks }) {
   const layer = layers.get(collection);
   if (!layer) return;
   const sorted = (given) => {
@@ -114,6 +114,7 @@ function portray({ collection, ids, color: by, ...marks }) {
   };
   if (by) layer.colors = shaded(collection, { ...by, values: sorted(by.values) });
   Object.assign(layer, marksOf(collection, marks, sorted));
+  layer.links = links?.map((at) => layer.index.get(ids[at]) ?? -1);
 }
 
 /** Color the entities without a field by their cohort, where there is more than one: folk_1 is of folk. */
@@ -132,9 +133,9 @@ function colorCohorts() {
 const cohortOf = (id) => id.replace(/_\d+$/, "");
 
 /** Replace the rows of a table, sorted by number; each row is animated from its previous position. */
-function placeRows({ collection, stem, count, total, place, grid, x, y, color: by, ...marks }) {
+function placeRows({ collection, stem, count, total, place, grid, laid_out: isLaidOut, x, y, color: by, links, ...marks }) {
   const before = layers.get(collection);
-  const layer = { stem, count, total, place, grid, x: numbers(x), y: numbers(y) };
+  const layer = { stem, count, total, place, grid, isLaidOut, x: numbers(x), y: numbers(y), links: links && new Int32Array(bytesOf(links).buffer) };
   layer.fromX = before?.count === count ? before.fromX : layer.x.slice();
   layer.fromY = before?.count === count ? before.fromY : layer.y.slice();
   layer.colors = by ? shaded(collection, { ...by, values: numbers(by.values) }) : null;
@@ -161,12 +162,11 @@ function leap({ count, x, y, fromX, fromY }) {
 }
 
 /** Read numbers of four bytes from base64. */
-function numbers(text) {
-  if (Uint8Array.fromBase64) return new Float32Array(Uint8Array.fromBase64(text).buffer);
-  const binary = atob(text);
-  const bytes = new Uint8Array(binary.length);
-  for (let at = 0; at < bytes.length; at += 1) bytes[at] = binary.charCodeAt(at);
-  return new Float32Array(bytes.buffer);
+const numbers = (text) => new Float32Array(bytesOf(text).buffer);
+
+function bytesOf(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  return Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
 }
 
 /** Move what a step moved in so many milliseconds: entities, {collection: [[id, [x, y] or null], ...]}, and tables. */
@@ -246,7 +246,7 @@ function fit() {
   for (const { count, x, y, isThere, grid } of ofDots()) {
     const edge = grid ? 0.5 : 0; // of a cell around its middle
     for (let at = 0; at < count; at += 1) {
-      if (isThere && !isThere[at]) continue;
+      if ((isThere && !isThere[at]) || Number.isNaN(x[at])) continue;
       widen(x[at] - edge, y[at] - edge, x[at] + edge, y[at] + edge);
     }
   }
@@ -282,9 +282,10 @@ function draw(now) {
   const drawn = names.map((name, number) => ({ layer: layers.get(name), number, isRound: number % 2 === 0 }));
   drawn.sort((one, other) => other.layer.count - one.layer.count);
   drawLayers(context, drawn, to, part, density, COLORS, areas.length > 0);
+  drawLinks(context, drawn.map(({ layer }) => layer).filter(({ links }) => links), to, part);
   drawCells(context, areas, to);
   const style = getComputedStyle(document.documentElement);
-  const isPlaced = ofDots().every(({ place }) => place?.length !== 0); // else x and y mean nothing
+  const isPlaced = ofDots().every(({ place, isLaidOut }) => !isLaidOut && place?.length !== 0); // else x and y mean nothing
   if (isPlaced) drawAxes(context, to, frame, { width, height, color: (name) => style.getPropertyValue(name) });
   ring(context, to, part, style);
   caption(names);
@@ -353,9 +354,10 @@ function caption(names) {
     return [name, there, total];
   });
   const [drawn, all] = counted.reduce(([some, every], [, there, total]) => [some + there, every + Math.max(there, total)], [0, 0]);
-  const isByNumber = names.some((name) => layers.get(name).place?.length === 0);
+  const isByNumber = names.some((name) => layers.get(name).place?.length === 0 && !layers.get(name).isLaidOut);
+  const isLaidOut = names.some((name) => layers.get(name).isLaidOut);
   const number = all > drawn && names.some((name) => layers.get(name).total > layers.get(name).count) ? `${whole(drawn)} of ${whole(all)}` : whole(drawn);
-  write("map-of", isByNumber ? `${number} in rows, by their number` : `${number} from above`);
+  write("map-of", isByNumber ? `${number} in rows, by their number` : isLaidOut ? `${number}, laid out by their links` : `${number} from above`);
   const near = pointed && nearest(...pointed);
   byId("map").style.cursor = near ? "pointer" : "default";
   showCard(near && { ...near, colors: layers.get(near.collection).colors }, pointed);
