@@ -23,7 +23,8 @@ class Portrayal:
             values have a color each; other numbers a scale; two numbers of a table's field are a
             direction. None colors entities by cohort, and rows by the first field.
         names: Names of the values 0, 1, 2, ... of that field, for the legend: a field of small
-            whole numbers has categories then. Empty shows the values.
+            whole numbers has categories then. Of a field of texts: the texts in the order of
+            their colors and shapes, which is else that of the alphabet. Empty shows the values.
         size: A field of numbers: the area of a mark grows with it.
         marker: A field whose values have a shape each.
         label: A field whose value is written beside each mark.

@@ -1,7 +1,10 @@
 """Colors of entities on the map: by a field, by the portrayal, and along steps."""
 
+import re
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from placet.history.timeline import moments
 from placet.history.timeline.fold import PlayedState
@@ -117,3 +120,20 @@ def test_a_step_moves_entities_by_their_cell_where_the_grid_has_a_width():
         birds: [["tit", (1, 2)]],
         foxes: [["rix", (1, 2)], ["rox", None]],
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "portrayal", "why"),
+    [
+        ({"cell": 3}, Portrayal(), "no entity has a field `position` .*; give `width` where"),
+        ({"hue": 3}, Portrayal(), "no entity has a field `position` of two or three numbers$"),
+        ({"cell": "den"}, Portrayal(width=4), "no entity has a field `cell` with the number"),
+    ],
+)
+def test_a_portrayal_of_entities_without_a_place_is_explained(fields, portrayal, why):
+    collections: Any = {"forest.foxes": {"rix": fields}, "town.people": PEOPLE}
+    at: Any = SimpleNamespace(state=PlayedState(collections=collections))
+    (sentence,) = moments.map_of(at, portrayals={"forest.foxes": portrayal})["unknown"]
+    assert re.search(f"^portrayal of forest.foxes: {why}", sentence)
+    collections["forest.foxes"] = {}
+    assert moments.map_of(at, portrayals={"forest.foxes": portrayal})["unknown"] == []

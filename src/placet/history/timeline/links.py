@@ -1,7 +1,7 @@
 """The links of a map: between entities or rows by one of their fields, and of a network.
 
-The nodes of a network have no position in the state. They are laid out by their links with networkx,
-an extra; where it is missing, and for large networks, they form a circle.
+The nodes of a network have no position in the state. They are laid out by their links with
+networkx, an extra; where it is missing, and for large networks, they form a circle.
 """
 
 from base64 import b64encode

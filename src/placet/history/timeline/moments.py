@@ -31,7 +31,7 @@ from placet.schemas.log.record import (
     record_type,
 )
 from placet.schemas.name_suggestions import did_you_mean
-from placet.schemas.portrayal import Mark, Portrayals
+from placet.schemas.portrayal import Mark, Portrayal, Portrayals
 
 POINTS_MAX: Final = 200_000
 """Entities on a map, and as many rows of tables."""
@@ -154,7 +154,9 @@ def map_of(
         "color": next((one for one in shown if one in colors), ""),
         "cells": cell_fields,
         "cell": next((one for one in shown if one in cell_fields), ""),
-        "unknown": [] if tables is not None else _unknown(portrayals, known, layers),
+        "unknown": []
+        if tables is not None
+        else _unknown(portrayals, known, layers, state.collections),
     }
 
 
@@ -281,16 +283,22 @@ def _mark(mark: Mark, value: Json) -> Json:
 
 
 def _unknown(
-    portrayals: Portrayals, colors: Sequence[str], layers: Sequence[Mapping[str, Json]]
+    portrayals: Portrayals,
+    colors: Sequence[str],
+    layers: Sequence[Mapping[str, Json]],
+    collections: Collections,
 ) -> list[str]:
     """Return a sentence for each field of a portrayal of which no drawn entity or row has a value.
 
-    A field may come with a later record, so a portrayal whose collection is not drawn is left out.
+    A field may come with a later record, so a portrayal of a collection without entities is left
+    out.
     """
     drawn = {layer["collection"]: layer for layer in layers}
     sentences = []
     for name, portrayal in portrayals.items():
         if name not in drawn:
+            if collections.get(name):
+                sentences.append(f"portrayal of {name}: {_nowhere(collections[name], portrayal)}")
             continue
         known = [each.rpartition("/")[2] for each in colors if each.startswith(f"{name}/")]
         missing = [field for mark, field in portrayal.marks.items() if mark not in drawn[name]]
@@ -303,6 +311,15 @@ def _unknown(
             for field in dict.fromkeys(missing)
         ]
     return sentences
+
+
+def _nowhere(rows: Mapping[str, Mapping[str, Json]], portrayal: Portrayal) -> str:
+    """Return why no entity of a collection is on the map."""
+    if portrayal.width is not None:
+        return "no entity has a field `cell` with the number of a cell"
+    has_cell = any("cell" in fields for fields in rows.values())
+    hint = "; give `width` where the field `cell` has the number of a cell" if has_cell else ""
+    return f"no entity has a field `position` of two or three numbers{hint}"
 
 
 def _layers_of_entities(collections: Collections, portrayals: Portrayals) -> list[dict[str, Json]]:

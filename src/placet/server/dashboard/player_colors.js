@@ -28,13 +28,16 @@ export function shaded(collection, { field, form, values, names = [] }) {
   const key = `${collection}/${field}`;
   const scale = scales.get(key) ?? { low: Infinity, high: -Infinity, seen: form === "category" ? new Set() : null };
   scales.set(key, scale);
+  const isText = values.some((value) => typeof value === "string");
+  const fresh = new Set(isText ? names : []); // the names of texts are the texts, in their order
   for (const value of values) {
     if (value === null) continue;
     if (value < scale.low) scale.low = value;
     if (value > scale.high) scale.high = value;
-    if (scale.seen) scale.seen.add(value);
-    if (scale.seen?.size > CATEGORIES && typeof value === "number") scale.seen = null;
+    if (scale.seen && !scale.seen.has(value)) fresh.add(value);
+    if (scale.seen?.size + fresh.size > CATEGORIES && typeof value === "number") scale.seen = null;
   }
+  if (scale.seen) for (const value of isText ? [...fresh].sort(byName(names)) : fresh) scale.seen.add(value);
   if (form === "direction") return { form, field, shades: values.map((angle) => Math.floor((angle / (2 * Math.PI) + 1) * SHADES) % SHADES) };
   if (scale.seen) {
     const known = typeof values.find((value) => value !== null) === "number" ? [...scale.seen].sort((one, other) => one - other) : [...scale.seen];
@@ -45,6 +48,14 @@ export function shaded(collection, { field, form, values, names = [] }) {
   const wide = scale.high - scale.low;
   const partOf = (value) => (value === null ? 1 : wide > 0 ? (value - scale.low) / wide : ALONE);
   return { form: "number", field, shades: Uint8Array.from(values, (value) => partOf(value) * (SHADES - 1)), low: scale.low, high: scale.high };
+}
+
+/** Compare texts by their place among names, then by themselves: a color does not depend on which came first. */
+export const byName = (names) => (one, other) => placeIn(names, one) - placeIn(names, other) || (one > other) - (one < other);
+
+function placeIn(names, value) {
+  const at = names.indexOf(value);
+  return at < 0 ? names.length : at;
 }
 
 /** Make the colors of the shades, [red, green, blue] each. */
@@ -84,8 +95,9 @@ function keysOf(colors, palette, isThere) {
   if (colors.form === "category") {
     const counts = new Map();
     for (const [at, shade] of colors.shades.entries()) if (!isThere || isThere[at]) counts.set(shade, (counts.get(shade) ?? 0) + 1);
-    const named = colors.names.map((name, value) => [value, name]);
-    const others = [...colors.shadeOf.keys()].filter((value) => colors.names[value] === undefined).map((value) => [value, String(value)]);
+    const isText = [...colors.shadeOf.keys()].some((value) => typeof value === "string");
+    const named = isText ? [] : colors.names.map((name, value) => [value, name]);
+    const others = [...colors.shadeOf.keys()].filter((value) => isText || colors.names[value] === undefined).map((value) => [value, String(value)]);
     const keys = [...named, ...others].map(([value, name]) => [colors.shadeOf.get(value) ?? (value < CATEGORIES ? value : NONE), name]);
     if (counts.get(NONE)) keys.push([NONE, "other"]);
     const isShown = ([shade]) => colors.field !== "cohort" || counts.get(shade) > 0;

@@ -87,6 +87,8 @@ export function placeAll({ map, colors = [], color: used = "", cells: ofCells = 
   write("map-unknown", unknown.map((one) => tame(one, 200)).join(". "));
   show("map-unknown", unknown.length > 0);
   fit();
+  show("map-frame", frame !== null);
+  if (unknown.length) show("map-panel", true);
   redraw();
 }
 
@@ -113,7 +115,7 @@ function portray({ collection, ids, color: by, links, ...marks }) {
     return values;
   };
   if (by) layer.colors = shaded(collection, { ...by, values: sorted(by.values) });
-  Object.assign(layer, marksOf(collection, marks, sorted));
+  Object.assign(layer, marksOf(collection, marks, sorted, by?.field === marks.marker?.field ? by?.names : []));
   layer.links = links?.map((at) => layer.index.get(ids[at]) ?? -1);
 }
 
@@ -126,7 +128,7 @@ function colorCohorts() {
     if (!plain.includes(layer)) continue;
     layer.counted = layer.count;
     layer.colors = names.size < 2 || names.size > COHORTS_MAX ? null
-      : { ...shaded("", { field: "cohort", form: "category", values: layer.ids.map(cohortOf), names: [] }), isOfCohorts: true, collection };
+      : { ...shaded("", { field: "cohort", form: "category", values: layer.ids.map(cohortOf), names: [...names] }), isOfCohorts: true, collection };
   }
 }
 

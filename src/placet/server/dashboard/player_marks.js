@@ -2,6 +2,7 @@
 
 import { byId, made, show } from "./chart.js";
 import { short, tame } from "./format.js";
+import { byName } from "./player_colors.js";
 import { cellText } from "./tree.js";
 
 const SHAPES = ["●", "■", "▲", "◆", "✚", "✖", "▼", "○"];
@@ -20,10 +21,10 @@ export function clearMarks() {
 }
 
 /** Return what is drawn of the marks of a layer; `read` returns the values of a field, one a dot. */
-export function marksOf(collection, { size, marker, label }, read) {
+export function marksOf(collection, { size, marker, label }, read, names = []) {
   const marks = {};
   if (size) marks.sizes = { field: size.field, ...sized(`${collection}/${size.field}`, read(size.values)) };
-  if (marker) marks.markers = { field: marker.field, ...formed(`${collection}/${marker.field}`, read(marker.values)) };
+  if (marker) marks.markers = { field: marker.field, ...formed(`${collection}/${marker.field}`, read(marker.values), names) };
   if (label) marks.labels = Array.from(read(label.values), (value) => (value === null ? "" : cellText(value, LABEL_CHARS)));
   return marks;
 }
@@ -40,10 +41,11 @@ function sized(key, values) {
   return { ...extent, parts: Float32Array.from(values, (value) => (value === null ? 0 : Math.sqrt((value - extent.low) / wide))) };
 }
 
-function formed(key, values) {
+function formed(key, values, names) {
   const shapeOf = kinds.get(key) ?? new Map();
   kinds.set(key, shapeOf);
-  for (const value of [...new Set(values)].sort((one, other) => (one > other) - (one < other))) {
+  const known = shapeOf.size === 0 && values.some((value) => typeof value === "string") ? names : [];
+  for (const value of [...new Set([...known, ...values])].sort(byName(names))) {
     if (value !== null && !shapeOf.has(value)) shapeOf.set(value, Math.min(shapeOf.size, SHAPES.length - 1));
   }
   return { shapeOf, shapes: Uint8Array.from(values, (value) => shapeOf.get(value) ?? SHAPES.length - 1) };
