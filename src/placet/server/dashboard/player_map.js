@@ -2,10 +2,11 @@
 
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
+import { layersOf, portray, rowLayer, widened } from "./map_layers.js";
 import { drawAxes } from "./player_axes.js";
 import { refreshCard, showCard, startCard } from "./player_card.js";
 import { clearColors, shaded, showColorChoices, showLegend } from "./player_colors.js";
-import { clearMarks, marksOf, showMarks } from "./player_marks.js";
+import { clearMarks, showMarks } from "./player_marks.js";
 import { drawLayers } from "./player_dots.js";
 import { projection, resetView, startView } from "./player_view.js";
 
@@ -68,11 +69,7 @@ export function markOnMap(collection, id) {
 /** Show a moment at once: layers of entities, {collection, ids, x, y}, and of tables; and what may color. */
 export function placeAll({ map, colors = [], color: used = "", unknown = [] }) {
   layers.clear();
-  for (const layer of map) {
-    if (layer.stem !== undefined) placeRows(layer);
-    else placeEntities(layer);
-  }
-  for (const layer of map) if (layer.stem === undefined) portray(layer);
+  for (const [collection, layer] of layersOf(map)) layers.set(collection, layer);
   glide = { startMs: 0, lengthMs: 0 };
   refreshCard();
   showColorChoices(colors, used);
@@ -80,32 +77,6 @@ export function placeAll({ map, colors = [], color: used = "", unknown = [] }) {
   show("map-unknown", unknown.length > 0);
   fit();
   redraw();
-}
-
-function placeEntities({ collection, ids, x, y }) {
-  layers.set(collection, {
-    ids,
-    index: new Map(ids.map((id, at) => [id, at])),
-    count: ids.length,
-    x: Float64Array.from(x),
-    y: Float64Array.from(y),
-    fromX: Float64Array.from(x),
-    fromY: Float64Array.from(y),
-    isThere: new Uint8Array(ids.length).fill(1),
-  });
-}
-
-/** Give entities the colors and marks of their fields; one without a value has none of them. */
-function portray({ collection, ids, color: by, ...marks }) {
-  const layer = layers.get(collection);
-  if (!layer) return;
-  const sorted = (given) => {
-    const values = new Array(layer.count).fill(null);
-    for (const [at, id] of ids.entries()) if (layer.index.has(id)) values[layer.index.get(id)] = given[at];
-    return values;
-  };
-  if (by) layer.colors = shaded(collection, { ...by, values: sorted(by.values) });
-  Object.assign(layer, marksOf(collection, marks, sorted));
 }
 
 /** Color the entities without a field by their cohort, where there is more than one: folk_1 is of folk. */
@@ -123,16 +94,11 @@ function colorCohorts() {
 
 const cohortOf = (id) => id.replace(/_\d+$/, "");
 
-/** Replace the rows of a table, sorted by number; each row is animated from its previous position. */
-function placeRows({ collection, stem, count, total, place, grid, x, y, color: by, ...marks }) {
-  const before = layers.get(collection);
-  const layer = { stem, count, total, place, grid, x: numbers(x), y: numbers(y) };
-  layer.fromX = before?.count === count ? before.fromX : layer.x.slice();
-  layer.fromY = before?.count === count ? before.fromY : layer.y.slice();
-  layer.colors = by ? shaded(collection, { ...by, values: numbers(by.values) }) : null;
-  Object.assign(layer, marksOf(collection, marks, numbers));
+/** Replace the rows of a table; each row is animated from its previous position. */
+function placeRows(rows) {
+  const layer = rowLayer(rows, layers.get(rows.collection));
   leap(layer);
-  layers.set(collection, layer);
+  layers.set(rows.collection, layer);
 }
 
 /** Show a row that moved over more than half of the map, such as over an edge, without animation. */
@@ -146,15 +112,6 @@ function leap({ count, x, y, fromX, fromY }) {
   }
 }
 
-/** Read numbers of four bytes from base64. */
-function numbers(text) {
-  if (Uint8Array.fromBase64) return new Float32Array(Uint8Array.fromBase64(text).buffer);
-  const binary = atob(text);
-  const bytes = new Uint8Array(binary.length);
-  for (let at = 0; at < bytes.length; at += 1) bytes[at] = binary.charCodeAt(at);
-  return new Float32Array(bytes.buffer);
-}
-
 /** Move what a step moved in so many milliseconds: entities, {collection: [[id, [x, y] or null], ...]}, and tables. */
 export function placeMoved(moved, tables, lengthMs) {
   settle();
@@ -163,7 +120,7 @@ export function placeMoved(moved, tables, lengthMs) {
   }
   for (const layer of tables) {
     if (layer.stem !== undefined) placeRows(layer);
-    else portray(layer);
+    else portray(layers.get(layer.collection), layer);
   }
   glide = { startMs: performance.now(), lengthMs: isCalm.matches ? 0 : lengthMs };
   refreshCard();
@@ -224,17 +181,7 @@ function reached(now) {
 }
 
 function fit() {
-  for (const { count, x, y, isThere, grid } of layers.values()) {
-    const edge = grid ? 0.5 : 0; // of a cell around its middle
-    for (let at = 0; at < count; at += 1) {
-      if (isThere && !isThere[at]) continue;
-      frame ??= [x[at], y[at], x[at], y[at]];
-      if (x[at] - edge < frame[0]) frame[0] = x[at] - edge;
-      if (y[at] - edge < frame[1]) frame[1] = y[at] - edge;
-      if (x[at] + edge > frame[2]) frame[2] = x[at] + edge;
-      if (y[at] + edge > frame[3]) frame[3] = y[at] + edge;
-    }
-  }
+  frame = widened(frame, layers);
   show("map-panel", frame !== null);
 }
 

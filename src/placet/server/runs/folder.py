@@ -19,7 +19,7 @@ from placet.actors.ports import EventLog
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.log.pack import PACK_MAGIC
 from placet.schemas.names import path_part_fault
-from placet.server.runs.summary import RunCount, RunHead, head_of
+from placet.server.runs.summary import Counts, RunCount, RunHead, head_of
 from placet.stores.append_rules import NoWorldError
 from placet.stores.files import opened_regular
 from placet.stores.reading import log_to_read
@@ -66,7 +66,8 @@ class RunFile:
         is_head_read: `head` and `error` are those of the stamp.
         head: The head; None of an empty or damaged log, or before it is read.
         count: The agents and intents, as far as they were counted.
-        is_counted: They are counted to the end of the log.
+        counts: The counts at the end that the log had last; None before the first.
+        is_counted: They are those of the stamp, or there will be none.
         error: Why the log cannot be read; empty if it can be.
     """
 
@@ -77,6 +78,7 @@ class RunFile:
     is_head_read: bool = False
     head: RunHead | None = None
     count: RunCount = field(default_factory=RunCount)
+    counts: Counts | None = None
     is_counted: bool = False
     error: str = ""
 
@@ -208,7 +210,7 @@ class RunFolder:
         one = RunFile(name, stamp, is_log, is_pack)
         has_grown = before is not None and before.stamp.inode == stamp.inode and not is_pack
         if before is not None and has_grown and stamp.size >= before.stamp.size:
-            one.count, one.head = before.count, before.head
+            one.count, one.counts, one.head = before.count, before.counts, before.head
         return one
 
     def _read_head(self, one: RunFile) -> None:
@@ -229,14 +231,17 @@ class RunFolder:
             self._thread.start()
 
     def _read_all(self) -> None:
-        """Read the heads, then count the logs, the newest first, until all is read."""
+        """Read the heads, then count the logs, until all is read.
+
+        The newest first, but after all others those that have grown: one grows all the time.
+        """
         while not self._is_closed.is_set():
             with self._lock:
                 files = [one for one in self._files.values() if one.is_log and not one.is_counted]
             unread = [one for one in files if not one.is_head_read]
             if not files:
                 return
-            one = max(unread or files, key=lambda each: each.modified_s)
+            one = max(unread or files, key=lambda each: (each.counts is None, each.modified_s))
             if unread:
                 self._read_head(one)
             else:
@@ -250,7 +255,7 @@ class RunFolder:
                     one.count = RunCount()
                 while not self._is_closed.is_set():
                     if one.count.read_on(log, _CHUNK_RECORDS):
-                        one.is_counted = True
+                        one.counts, one.is_counted = one.count.counts, True
                         return
         except _FAULTS as error:
             one.error, one.is_counted = str(error), True

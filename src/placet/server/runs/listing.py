@@ -66,7 +66,7 @@ class RunList:
             "folder": str(self._runs.folder),
             "runs": [one.as_dict(columns[:COLUMNS_MAX], failures) for one in shown],
             "total": len(listed),
-            "unread": sum(not one.is_counted for one in files),
+            "unread": sum(one.counts is None and not one.is_counted for one in files),
             "columns": columns[:COLUMNS_MAX],
             "columns_left_out": columns[COLUMNS_MAX:],
             "left_out": self._runs.left_out,
@@ -117,18 +117,17 @@ class _Listed:
         self.settings: _Settings = {} if one.head is None else one.head.settings
 
     def _numbers(self) -> dict[str, int | None]:
-        one, head = self.file, self.file.head
-        of_count = one.is_counted and not one.error and head is not None
+        counts, head = self.file.counts, self.file.head
         ticks = None if head is None else head.ticks
-        if ticks is None and of_count:
-            ticks = one.count.ticks
+        if ticks is None and counts is not None:
+            ticks = counts.ticks
         return {
             "seed": None if head is None else head.seed,
             "ticks": ticks,
             "records": None if head is None else head.records,
-            "agents": one.count.agents if of_count else None,
-            "admitted": one.count.admitted if of_count else None,
-            "refused": one.count.refused if of_count else None,
+            "agents": None if counts is None else counts.agents,
+            "admitted": None if counts is None else counts.admitted,
+            "refused": None if counts is None else counts.refused,
         }
 
     def filtered(self, failures: Mapping[str, str]) -> Filtered:
@@ -155,7 +154,7 @@ class _Listed:
             "domains": [] if head is None else list(head.domains),
             "ticks_planned": None if head is None else head.ticks_planned,
             **self._numbers(),
-            "is_partial": one.count.is_partial,
+            "is_partial": one.counts is not None and one.counts.is_partial,
             "settings": {key: shown(self.settings[key]) for key in columns if key in self.settings},
             "status": self.status,
             "error": self._error(failures),

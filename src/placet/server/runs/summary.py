@@ -7,7 +7,7 @@ are counted by a `RunCount`, which goes on where it ended once the log has grown
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
 from placet.history.column_rows import refused_count
@@ -165,31 +165,46 @@ def _ticks_by_time(scenario: Mapping[str, Json], last: Record) -> int | None:
     return passed + is_in_tick
 
 
-@dataclass(slots=True)
-class RunCount:
-    """The agents and intents of a log, up to some record.
+class Counts(NamedTuple):
+    """The counts of a log to an end that it had.
 
     Attributes:
-        records: Number of records that were read, those of a compacted beginning included.
+        agents: Number of registered agents, the members of populations included.
         ticks: Number of ticks.
         admitted: Number of admitted intents; of a compacted log, those after its beginning.
         refused: Number of refused intents; likewise.
         is_partial: The log was compacted, so that `admitted` and `refused` lack its beginning.
     """
 
+    agents: int
+    ticks: int
+    admitted: int
+    refused: int
+    is_partial: bool
+
+
+@dataclass(slots=True)
+class RunCount:
+    """The agents and intents of a log, up to some record.
+
+    Attributes:
+        records: Number of records that were read, those of a compacted beginning included.
+    """
+
     records: int = 0
-    ticks: int = 0
-    admitted: int = 0
-    refused: int = 0
-    is_partial: bool = False
     _hash: bytes = b""
     _agents: set[str] = field(default_factory=set)
     _members: dict[str, int] = field(default_factory=dict)
+    _ticks: int = 0
+    _admitted: int = 0
+    _refused: int = 0
+    _is_partial: bool = False
 
     @property
-    def agents(self) -> int:
-        """Number of registered agents, the members of populations included."""
-        return len(self._agents) + sum(self._members.values())
+    def counts(self) -> Counts:
+        """The counts so far."""
+        agents = len(self._agents) + sum(self._members.values())
+        return Counts(agents, self._ticks, self._admitted, self._refused, self._is_partial)
 
     def read_on(self, log: EventLog, records_max: int) -> bool:
         """Count at most so many further records; return whether the log's end was reached.
@@ -224,23 +239,23 @@ class RunCount:
 
     def _begin_at(self, log: EventLog, record: int) -> None:
         ledger = recover(log, to_record=record).past.ledger
-        self.records, self.ticks, self.is_partial = record, ledger.tick, True
+        self.records, self._ticks, self._is_partial = record, ledger.tick, True
         self._agents = set(ledger.agents)
         self._members = {name: each.count for name, each in ledger.populations.items()}
 
     def _count(self, record: Record) -> None:
         if isinstance(record, Refused):
-            self.refused += len(agents_in(record))
+            self._refused += len(agents_in(record))
         elif isinstance(record, Admitted):
-            self.admitted += len(agents_in(record))
+            self._admitted += len(agents_in(record))
         elif isinstance(record, Tick):
-            self.ticks += 1
+            self._ticks += 1
         elif isinstance(record, TableMade) and record.members is not None:
             self._members[record.stem] = record.count
         elif isinstance(record, Columns):
             refused = refused_count(record)
             rows = len(record.agents) // 4 or self._members.get(record.population, 0)
-            self.refused += refused
-            self.admitted += rows - refused
+            self._refused += refused
+            self._admitted += rows - refused
         for change in agents_of(record):
             (self._agents.discard if change.is_removed else self._agents.add)(change.agent_id)
