@@ -20,8 +20,9 @@ from placet.server.http.problems import Problem
 from placet.server.http.routing import Routes
 from placet.server.runs.comparison import parting_of, series_of_run, settings_of
 from placet.server.runs.filters import QUERY_CHARS_MAX, FilterError
-from placet.server.runs.notes import NOTE_CHARS_MAX, TAGS_MAX, NotesError
+from placet.server.runs.notes import NOTE_CHARS_MAX, TAGS_MAX, InvalidNoteError, NotesError
 from placet.server.runs.opened import OpenFolder
+from placet.server.runs.summary import head_of
 
 if TYPE_CHECKING:
     from placet.server.context import CallerContext
@@ -77,12 +78,15 @@ async def compare_runs(request: Request, query: PairQuery) -> Json:
     def pair(opened: OpenFolder) -> Json:
         names = query.first, query.second
         logs = [_log(opened, name) for name in names]
-        heads = [None if (one := opened.runs.find(name)) is None else one.head for name in names]
         try:
             parting = parting_of(logs, opened.domains)
         except (DomainNotFound, DomainNotRemade) as error:
             raise Problem("conflict", str(error)) from error
-        return {"runs": names, "settings": settings_of(heads), "parting": parting}
+        return {
+            "runs": names,
+            "settings": settings_of([head_of(log) for log in logs]),
+            "parting": parting,
+        }
 
     return await _answer(request, pair)
 
@@ -122,7 +126,7 @@ async def set_note_of_run(run: str, request: Request) -> Json:
         _require(opened, run)
         try:
             set_ = opened.listing.set_note(run, body.tags, body.note)
-        except ValueError as error:
+        except InvalidNoteError as error:
             raise Problem("request_invalid", str(error)) from error
         except NotesError as error:
             raise Problem("conflict", str(error)) from error

@@ -124,7 +124,9 @@ class RunFolder:
         with self._lock:
             self._scan()
             files = [one for _, one in sorted(self._files.items()) if one.is_log]
-            for one in [one for one in files if not one.is_head_read][:_HEADS_AT_ONCE]:
+            unread = [one for one in files if not one.is_head_read]
+            unread.sort(key=lambda one: one.modified_s, reverse=True)
+            for one in unread[:_HEADS_AT_ONCE]:
                 self._read_head(one)
             if any(not one.is_counted for one in files):
                 self._start()
@@ -178,6 +180,10 @@ class RunFolder:
     def close(self) -> None:
         """End the reading in the background, and wait for it."""
         self._is_closed.set()
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until the logs of the last look are read."""
         thread = self._thread
         if thread is not None:
             thread.join()

@@ -78,7 +78,8 @@ class RunList:
         """Set the tags and the note of a run, and return them. Blocking.
 
         Raises:
-            NotesError: A tag is none, or the file of notes cannot be read or written.
+            InvalidNoteError: A tag or the note cannot be kept.
+            NotesError: The file of notes cannot be read or written.
         """
         checked = checked_note(tags, note)
         self._notes.write(name, checked)

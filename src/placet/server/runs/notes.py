@@ -28,7 +28,11 @@ NOTE_CHARS_MAX: Final = 2_000
 
 
 class NotesError(PlacetError):
-    """The error of a file of notes that cannot be read or written, or of a tag that is none."""
+    """The error of a file of notes that cannot be read or written."""
+
+
+class InvalidNoteError(NotesError, ValueError):
+    """The error of a tag or a note that cannot be kept."""
 
 
 class RunNote(Struct, frozen=True):
@@ -46,23 +50,23 @@ def checked_note(tags: list[str], note: str) -> RunNote:
     """Return a note with its tags in order, each once, without spaces around them.
 
     Raises:
-        NotesError: A tag is empty, too long, or has a character that a reader does not see; or the
-            note cannot be written as UTF-8.
+        InvalidNoteError: A tag is empty, too long, or has a character that a reader does not see;
+            or the note cannot be written as UTF-8.
     """
     stripped = [tag.strip() for tag in tags]
     for tag in stripped:
         if not tag or len(tag) > TAG_CHARS_MAX or unseen_characters(tag) or "," in tag:
-            raise NotesError(
+            raise InvalidNoteError(
                 f"expected a tag of 1 to {TAG_CHARS_MAX} characters, without commas, control, "
                 f"bidirectional or zero-width characters, got {tag!r:.120}"
             )
     if len(set(stripped)) > TAGS_MAX or len(note) > NOTE_CHARS_MAX:
-        raise NotesError(
+        raise InvalidNoteError(
             f"expected at most {TAGS_MAX} tags and a note of {NOTE_CHARS_MAX} characters, got "
             f"{len(set(stripped))} tags and {len(note)} characters"
         )
     if any("\ud800" <= character <= "\udfff" for character in note):
-        raise NotesError("the note has half of a character, which UTF-8 cannot write")
+        raise InvalidNoteError("the note has half of a character, which UTF-8 cannot write")
     return RunNote(list(dict.fromkeys(stripped)), note)
 
 
