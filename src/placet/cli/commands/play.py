@@ -68,7 +68,7 @@ def play(
     ticks_per_second: Annotated[float | None, typer.Option(hidden=True)] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Play a log in the browser, or list the runs of a folder of logs.
+    """Play a log in the browser, or list the runs of a folder.
 
     It shows the state at any moment, and why each request got its answer. Reads only the log, also
     while another process writes it. Key frames are kept in STORE.frames/, a folder that may be
