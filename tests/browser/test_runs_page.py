@@ -61,7 +61,7 @@ def opened(browser: Browser, url: str, **options: object) -> Iterator[Page]:
     page = context.new_page()
     page.on("console", lambda m: faults.append(m.text) if is_fault(m) else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("dialog", lambda dialog: (faults.append(dialog.message), dialog.dismiss()))
+    page.on("dialog", lambda dialog: faults.append(dialog.message))
     page.on("request", lambda request: requested.add(request.url))
     try:
         page.goto(url)

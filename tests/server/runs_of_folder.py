@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 from placet.history.pack import pack
 from placet.scenarios import Scenario
@@ -61,13 +62,13 @@ def foreign_database(path: Path) -> None:
     connection.close()
 
 
-def listed(folder: Path, query: str = "") -> dict[str, dict]:
+def listed(folder: Path, query: str = "") -> dict[str, Any]:
     """Return the rows of a folder by name, all logs read."""
     runs = RunFolder(folder)
     return rows_of(RunList(runs), runs, query)
 
 
-def rows_of(listing: RunList, runs: RunFolder, query: str = "") -> dict[str, dict]:
+def rows_of(listing: RunList, runs: RunFolder, query: str = "") -> dict[str, Any]:
     """Return the rows of a list by name, after its logs are read."""
     listing.rows()
     runs.wait()

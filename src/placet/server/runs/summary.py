@@ -4,8 +4,8 @@ The head costs a page of the log, whatever its length. Agents and intents need e
 are counted by a `RunCount`, which goes on where it ended once the log has grown.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -68,7 +68,9 @@ class RunHead:
     @property
     def is_finished(self) -> bool:
         """Whether all ticks of the scenario are completed."""
-        return None not in (self.ticks, self.ticks_planned) and self.ticks >= self.ticks_planned  # type: ignore[operator]  # None is excluded
+        if self.ticks is None or self.ticks_planned is None:
+            return False
+        return self.ticks >= self.ticks_planned
 
 
 def head_of(log: EventLog) -> RunHead | None:
@@ -84,20 +86,20 @@ def head_of(log: EventLog) -> RunHead | None:
         return None
     header = _header_of(log)
     last = _record_at(log, records - 1)
-    end = {"records": records, "sim_time": last.now_ns / SECOND_NS}
-    named = {
-        "world": header.world,
-        "domains": tuple(name for name, _ in header.domains),
-        "seed": header.seed,
-    }
+    head = RunHead(
+        world=header.world,
+        domains=tuple(name for name, _ in header.domains),
+        seed=header.seed,
+        records=records,
+        sim_time=last.now_ns / SECOND_NS,
+    )
     scenario = _scenario_in(header)
     if scenario is None:
-        settings = dict(_flat({"settings": keywords} for keywords in header.settings.values()))
-        return RunHead(**named, **end, settings=settings)
+        settings = _flat({"settings": keywords} for keywords in header.settings.values())
+        return replace(head, settings=dict(settings))
     own = {key: value for key, value in scenario.items() if key not in _NO_SETTINGS}
-    return RunHead(
-        **named,
-        **end,
+    return replace(
+        head,
         scenario=str(scenario.get("name", "")),
         settings=dict(_flat([own])),
         ticks_planned=planned if type(planned := scenario.get("ticks")) is int else None,
