@@ -139,9 +139,7 @@ def _scenario_in(header: Header) -> dict[str, Json] | None:
     return scenario if isinstance(scenario, dict) else None
 
 
-def _flat(
-    tables: "Sequence[Json] | Iterator[Json]", prefix: str = ""
-) -> Iterator[tuple[str, Json]]:
+def _flat(tables: Iterable[Json], prefix: str = "") -> Iterator[tuple[str, Json]]:
     """Yield the values of tables by dotted key; empty tables and None have no value."""
     for table in tables:
         for key, value in table.items():
