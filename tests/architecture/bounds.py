@@ -402,6 +402,15 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "server/worlds.py:Worlds.on_opened",
         "server/worlds.py:Worlds.on_reopened",
     ),
+    "the files of the operator's folder fill it, at most `FILES_MAX` of them, and no client": (
+        "server/runs/folder.py:RunFolder._files",
+        "server/runs/listing.py:_StudyFailures._failures",
+        "server/runs/notes.py:RunNote.tags",
+        "server/runs/opened.py:OpenFolder._sources",
+        "server/runs/summary.py:RunCount._agents",
+        "server/runs/summary.py:RunCount._members",
+        "server/runs/summary.py:RunHead.settings",
+    ),
     "one request, turn, group or look fills it, and it ends with that": (
         "actors/committer.py:CycleOutput.decided",
         "actors/committer.py:CycleOutput.effects",

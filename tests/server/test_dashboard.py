@@ -10,18 +10,31 @@ from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.server import create_app, dashboard
 from placet.server.config import ServeConfig
-from placet.server.dashboard import APPROVALS, HEADERS, PAGE, PARTS, PLAYER, POLICY
+from placet.server.dashboard import APPROVALS, COMPARE, HEADERS, PAGE, PARTS, PLAYER, POLICY, RUNS
+from placet.server.routes import runs
 from tests.cli.command_line import move
 from tests.kernel.builders import add
 from tests.server.served import TOKENS, serving
 
 SCRIPTS = sorted(name for name in PARTS if name.endswith(".js"))
-PAGES = {PAGE: "main.js", PLAYER: "player.js", APPROVALS: "approvals_page.js"}
+PAGES = {
+    PAGE: "main.js",
+    PLAYER: "player.js",
+    APPROVALS: "approvals_page.js",
+    RUNS: "runs.js",
+    COMPARE: "compare.js",
+}
 STYLES = {
     PAGE: {"style.css"},
     PLAYER: {"style.css", "player.css"},
     APPROVALS: {"style.css"},
+    RUNS: {"style.css", "runs.css"},
+    COMPARE: {"style.css", "runs.css"},
 }
+OF_THE_PLAYER = {"player_colors.js", "player_marks.js", "player_view.js"}
+"""Of these the comparison calls functions that draw on a given canvas, and no element by its id."""
+
+RUNS_PATH = "/api/v1/runs"
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 # What makes markup or a program of a text, or brings in what is not ours.
@@ -174,7 +187,8 @@ def test_every_script_belongs_to_a_page():
 @pytest.mark.parametrize("page", PAGES)
 def test_every_element_a_script_names_exists(page):
     known = set(re.findall(r'\bid="([^"]+)"', text_of(page)))
-    for name in loaded_by(PAGES[page]):
+    others = OF_THE_PLAYER if page == COMPARE else set()
+    for name in loaded_by(PAGES[page]) - others:
         ids = re.findall(r'\b(?:byId|write|show)\("([^"]+)"', text_of(name))
         assert set(ids) <= known, name
 
@@ -202,6 +216,9 @@ def asked_paths():
 def test_every_path_a_script_requests_is_in_the_openapi_document():
     paths = create_app([World(), Sessions()]).state.openapi()["paths"]
     asked = set(asked_paths())
+    of_folder = {re.sub(r"\$\{.*\}", "{run}", path) for path in asked if path.startswith(RUNS_PATH)}
+    assert of_folder == {route.path for route in runs.table.routes()}  # `placet play FOLDER`
+    asked -= {path for path in asked if path.startswith(RUNS_PATH)}
     assert asked <= set(paths)
     assert {"/readyz", "/metrics", "/api/v1/worlds", "/api/v1/worlds/{world}/events"} <= asked
     assert {"/api/v1/history", "/api/v1/worlds/{world}/history/moment"} <= asked

@@ -1,10 +1,10 @@
-"""The application of `placet play`: the past of one log, and nothing that opens its world.
+"""The application of `placet play`: the past of one log or of a folder, and no open world.
 
 It listens before anything of the log is replayed, so that a long log shows its first
 moment at once.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from anyio import to_thread
@@ -17,7 +17,8 @@ from placet.server.context import CallerContext
 from placet.server.credentials import Credentials
 from placet.server.history.controls import Controls, SentControls
 from placet.server.history.timelines import Source, Timelines
-from placet.server.routes import history, run_control
+from placet.server.routes import history, run_control, runs
+from placet.server.runs.opened import OpenFolder
 
 
 def build_play_app(
@@ -45,19 +46,54 @@ def build_play_app(
         limits=serve.limits,
     )
 
+    app = _app(timelines, serve, credentials, controls)
+    app.router.routes += [
+        *([] if controls is None else run_control.table.routes()),
+        *dashboard.player_routes(),
+    ]
+    return app
+
+
+def build_folder_app(opened: OpenFolder, serve: ServeConfig, credentials: Credentials) -> Starlette:
+    """Build the application that lists the runs of a folder, and plays each.
+
+    Args:
+        opened: The folder.
+        serve: Configuration of the server.
+        credentials: The known tokens; only the operator's is of use.
+    """
+    timelines = Timelines(
+        opened.source,
+        opened.runs.names,
+        lambda name: opened.runs.find(name) is not None,
+        lambda _name: Controls(),
+        is_live=False,
+        limits=serve.limits,
+    )
+    opened.on_left = timelines.forget
+    app = _app(timelines, serve, credentials, None, opened.runs.close)
+    app.router.routes += [*runs.table.routes(), *dashboard.folder_routes()]
+    app.state.runs = opened
+    return app
+
+
+def _app(
+    timelines: Timelines,
+    serve: ServeConfig,
+    credentials: Credentials,
+    controls: SentControls | None,
+    close: Callable[[], None] = lambda: None,
+) -> Starlette:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         try:
             yield
         finally:
             await to_thread.run_sync(timelines.close)
+            await to_thread.run_sync(close)
 
     app = Starlette(
-        routes=[
-            *history.table.routes(),
-            *([] if controls is None else run_control.table.routes()),
-            *dashboard.player_routes(),
-        ],
+        routes=list(history.table.routes()),
         middleware=list(middleware(serve, credentials)),
         exception_handlers=problem_handlers(),
         lifespan=lifespan,

@@ -204,7 +204,9 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
     ),
     "Event": _object(seq=_SEQ, record=_SEQ, type=_TEXT, sim_time=_NUMBER, is_open=True),
     "Events": _object(events=array_schema(ref("Event")), next_record=_SEQ, is_end=_BOOLEAN),
-    "Histories": _object(worlds=array_schema(_object(world=_TEXT, fork=_BOOLEAN)), live=_BOOLEAN),
+    "Histories": _object(
+        worlds=array_schema(_object(world=_TEXT, fork=_BOOLEAN)), live=_BOOLEAN, runs=_BOOLEAN
+    ),
     "History": _object(
         records=_SEQ,
         indexed=_SEQ,

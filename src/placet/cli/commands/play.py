@@ -4,7 +4,9 @@ import os
 import signal
 import sys
 import webbrowser
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -12,7 +14,7 @@ import typer
 
 from placet.actors.ports import EventLog
 from placet.cli.domains import AgainBy, again_by
-from placet.cli.terminal import AsJson, CommandError, StoreArgument, needs_extra, notify, say_json
+from placet.cli.terminal import AsJson, CommandError, needs_extra, notify, say_json
 from placet.cli.world_options import TokensOption
 from placet.schemas.codec import Json
 from placet.schemas.limits import HttpLimits
@@ -23,7 +25,10 @@ from placet.stores.reading import log_to_read
 from placet.stores.snapshots.recovery import decode
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
     from placet.schemas.portrayal import Portrayals
+    from placet.server.credentials import Credentials
     from placet.server.history.controls import SentControls
 
 _OF_ONE_READER: Final = {
@@ -36,7 +41,12 @@ _OF_ONE_READER: Final = {
 
 
 def play(
-    store: StoreArgument,
+    store: Annotated[
+        str,
+        typer.Argument(
+            metavar="STORE", help="A log: a path such as town.db, or a URL; or a folder of logs."
+        ),
+    ],
     *,
     host: Annotated[
         str, typer.Option(help="Address to listen on; any other than 127.0.0.1 needs tokens.")
@@ -58,27 +68,24 @@ def play(
     ticks_per_second: Annotated[float | None, typer.Option(hidden=True)] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Play a log in the browser.
+    """Play a log in the browser, or list the runs of a folder.
 
     It shows the state at any moment, and why each request got its answer. Reads only the log, also
     while another process writes it. Key frames are kept in STORE.frames/, a folder that may be
-    deleted. Ctrl-C ends it.
+    deleted. Of a folder it lists the logs with their settings and results, plays each, and shows
+    two side by side; tags and notes are kept in runs.json there. Ctrl-C ends it.
     """
     with needs_extra("play"):
         from placet.server import listener  # noqa: PLC0415  # the extra
-        from placet.server.history.timelines import Source  # noqa: PLC0415
-        from placet.server.play import build_play_app  # noqa: PLC0415
 
-    log = log_to_read(store)
-    if not log.count():
-        raise CommandError(f"{store} is empty: there is no world in it to play")
     limits = HttpLimits() if tokens else replace(HttpLimits(), **_OF_ONE_READER)
     serve = ServeConfig(host=host, port=port, tokens=tokens, limits=limits)
     credentials, token = serve.credentials_or_new()
-    portrayals = _portrayals(log, portrayal)
-    source = Source(log, again_by(domain), store, domain or (), portrayals)
-    controls = _controls(ticks_per_second, is_paced=paced) if control else None
-    app = build_play_app(_world_of(log), source, serve, credentials, controls)
+    if Path(store).is_dir():
+        app = _folder_app(Path(store), domain or (), portrayal, serve, credentials)
+    else:
+        controls = _controls(ticks_per_second, is_paced=paced) if control else None
+        app = _log_app(store, domain, portrayal, serve, credentials, controls)
     listening = listener.listen(serve)
     url = listener.url_of(listening)
     page = listener.page_of(url, token)
@@ -92,6 +99,56 @@ def play(
             webbrowser.open(page)
 
     return listener.run_to_signal(listening, listener.run_server(app, serve, listening, tell))
+
+
+def _log_app(
+    store: str,
+    domain: list[str] | None,
+    portrayal: str | None,
+    serve: ServeConfig,
+    credentials: "Credentials",
+    controls: "SentControls | None",
+) -> "Starlette":
+    """Build the application that plays one log."""
+    from placet.server.history.timelines import Source  # noqa: PLC0415  # the extra
+    from placet.server.play import build_play_app  # noqa: PLC0415
+
+    log = log_to_read(store)
+    if not log.count():
+        raise CommandError(f"{store} is empty: there is no world in it to play")
+    portrayals = _portrayals(log, portrayal)
+    source = Source(log, again_by(domain), store, domain or (), portrayals)
+    return build_play_app(_world_of(log), source, serve, credentials, controls)
+
+
+def _folder_app(
+    folder: Path,
+    domains: Sequence[str],
+    portrayal: str | None,
+    serve: ServeConfig,
+    credentials: "Credentials",
+) -> "Starlette":
+    """Build the application that lists the runs of a folder; of a study, those of its logs."""
+    from placet.scenarios.values import ScenarioError  # noqa: PLC0415  # pydantic, 60 ms
+    from placet.server.play import build_folder_app  # noqa: PLC0415  # the extra
+    from placet.server.runs.folder import RunFolder  # noqa: PLC0415
+    from placet.server.runs.opened import OpenFolder  # noqa: PLC0415
+    from placet.sweeps.study import LOGS, MANIFEST  # noqa: PLC0415  # sweeps with it
+
+    def portrayals_of(log: EventLog) -> "Portrayals":
+        try:
+            return _portrayals(log, portrayal)
+        except (ScenarioError, StopIteration):  # a scenario of another release, or an empty log
+            return {}
+
+    if portrayal is not None:
+        from placet.scenarios.portrayals import portrayals_of as require  # noqa: PLC0415
+
+        require(portrayal)  # a name that is none is told now
+    is_study = (folder / MANIFEST).is_file() and (folder / LOGS).is_dir()
+    runs = RunFolder(folder / LOGS if is_study else folder)
+    runs.names()  # a folder that cannot be read is told now
+    return build_folder_app(OpenFolder(runs, domains, portrayals_of), serve, credentials)
 
 
 def _portrayals(log: EventLog, scenario: str | None) -> "Portrayals":

@@ -18,6 +18,8 @@ from placet.server.http.problems import Problem
 PAGE: Final = "page.html"
 PLAYER: Final = "player.html"
 APPROVALS: Final = "approvals.html"
+RUNS: Final = "runs.html"
+COMPARE: Final = "compare.html"
 _MEDIA_TYPES: Final = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -28,6 +30,8 @@ _NAMES: Final = """
     chart.js events.js format.js map.js metrics.js panels.js player.js player_axes.js
     player_card.js player_colors.js player_dots.js player_feed.js player_inspect.js player_line.js
     player_map.js player_marks.js player_series.js player_state.js player_view.js tree.js
+    map_layers.js runs.css runs.js runs_note.js sign_in.js compare.js compare_chart.js
+    compare_map.js
 """
 PARTS: Final = {name: _MEDIA_TYPES[name.rpartition(".")[2]] for name in _NAMES.split()}
 """What the page loads, by name, and its media type. Nothing else in this folder is served."""
@@ -72,6 +76,16 @@ async def approvals(_request: Request) -> Response:
     return Response(_read(APPROVALS), headers=HEADERS, media_type="text/html; charset=utf-8")
 
 
+async def runs(_request: Request) -> Response:
+    """Return the response with the page of the runs of a folder; it needs no token."""
+    return Response(_read(RUNS), headers=HEADERS, media_type="text/html; charset=utf-8")
+
+
+async def compare(_request: Request) -> Response:
+    """Return the response with the page of two runs side by side; it needs no token."""
+    return Response(_read(COMPARE), headers=HEADERS, media_type="text/html; charset=utf-8")
+
+
 def routes() -> list[Route]:
     """Return the routes of the dashboard: its pages, and the files that they load."""
     pages = [Route("/", page), Route("/approvals", approvals), Route("/play", player)]
@@ -81,6 +95,12 @@ def routes() -> list[Route]:
 def player_routes() -> list[Route]:
     """Return the routes of a server that only plays: the player is its first page."""
     return [Route("/", player), Route("/play", player), Route("/dashboard/{name}", part)]
+
+
+def folder_routes() -> list[Route]:
+    """Return the routes of a server of a folder: its first page is the list of the runs."""
+    pages = [Route("/", runs), Route("/compare", compare), Route("/play", player)]
+    return [*pages, Route("/dashboard/{name}", part)]
 
 
 @cache

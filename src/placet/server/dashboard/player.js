@@ -304,21 +304,34 @@ function showCodes(codes) {
 
 async function open() {
   try {
-    const { worlds, live } = await ask("api/v1/history");
+    const { worlds, live, runs } = await ask("api/v1/history");
     showWorlds(worlds);
     const given = new URLSearchParams(location.hash.slice(1));
     const names = worlds.map((one) => one.world);
-    const record = given.get("record");
     show("sign-in", false);
     for (const id of ["which", "leave", "player"]) show(id, true);
     isLive = live;
-    show("pages", live);
-    await openWorld(names.includes(given.get("world")) ? given.get("world") : names[0],
-      record !== null && /^\d+$/.test(record) ? { record, batch: given.get("batch") ?? undefined } : null);
+    showPages(live, runs);
+    await openWorld(names.includes(given.get("world")) ? given.get("world") : names[0], placeIn(given));
   } catch (error) {
     if (error instanceof Refusal && error.status === 403) return refuseReader(error);
     complain(error);
   }
+}
+
+/** Return the place that an address names by a record or a tick; null if it names none. */
+function placeIn(given) {
+  const [record, tick] = ["record", "tick"].map((name) => (/^\d+$/.test(given.get(name) ?? "") ? given.get(name) : null));
+  if (record !== null) return { record, batch: given.get("batch") ?? undefined };
+  return tick === null ? null : { tick };
+}
+
+/** Show the way to the other pages of this server; that of a folder has the list of its runs. */
+function showPages(hasDashboard, hasRuns) {
+  show("pages", hasDashboard || hasRuns);
+  if (!hasRuns) return;
+  byId("first-page").textContent = "Runs";
+  show("approvals-page", false);
 }
 
 /** Tell a reader whose token may not play: the page keeps its ways out. */

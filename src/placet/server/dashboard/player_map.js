@@ -2,10 +2,11 @@
 
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
+import { cellLayer, layersOf, portray, rowLayer, widened } from "./map_layers.js";
 import { drawAxes } from "./player_axes.js";
 import { refreshCard, showCard, startCard } from "./player_card.js";
 import { clearColors, shaded, showColorChoices, showLegend } from "./player_colors.js";
-import { clearMarks, marksOf, showMarks } from "./player_marks.js";
+import { clearMarks, showMarks } from "./player_marks.js";
 import { drawCells, drawLayers, drawLinks } from "./player_dots.js";
 import { projection, resetView, startView } from "./player_view.js";
 
@@ -75,12 +76,7 @@ export function markOnMap(collection, id) {
 /** Show a moment at once: layers of entities, {collection, ids, x, y}, and of tables; and what may color. */
 export function placeAll({ map, colors = [], color: used = "", cells: ofCells = [], cell = "", unknown = [] }) {
   layers.clear();
-  for (const layer of map) {
-    if (layer.width !== undefined) placeCells(layer);
-    else if (layer.stem !== undefined) placeRows(layer);
-    else placeEntities(layer);
-  }
-  for (const layer of map) if (layer.stem === undefined) portray(layer);
+  for (const [collection, layer] of layersOf(map)) layers.set(collection, layer);
   glide = { startMs: 0, lengthMs: 0 };
   refreshCard();
   showChoices(colors, used, ofCells, cell);
@@ -90,33 +86,6 @@ export function placeAll({ map, colors = [], color: used = "", cells: ofCells = 
   show("map-frame", frame !== null);
   if (unknown.length) show("map-panel", true);
   redraw();
-}
-
-function placeEntities({ collection, ids, x, y }) {
-  layers.set(collection, {
-    ids,
-    index: new Map(ids.map((id, at) => [id, at])),
-    count: ids.length,
-    x: Float64Array.from(x),
-    y: Float64Array.from(y),
-    fromX: Float64Array.from(x),
-    fromY: Float64Array.from(y),
-    isThere: new Uint8Array(ids.length).fill(1),
-  });
-}
-
-/** Give entities the colors and marks of their fields; one without a value has none of them. */
-function portray({ collection, ids, color: by, links, ...marks }) {
-  const layer = layers.get(collection);
-  if (!layer) return;
-  const sorted = (given) => {
-    const values = new Array(layer.count).fill(null);
-    for (const [at, id] of ids.entries()) if (layer.index.has(id)) values[layer.index.get(id)] = given[at];
-    return values;
-  };
-  if (by) layer.colors = shaded(collection, { ...by, values: sorted(by.values) });
-  Object.assign(layer, marksOf(collection, marks, sorted, by?.field === marks.marker?.field ? by?.names : []));
-  layer.links = links?.map((at) => layer.index.get(ids[at]) ?? -1);
 }
 
 /** Color the entities without a field by their cohort, where there is more than one: folk_1 is of folk. */
@@ -134,22 +103,11 @@ function colorCohorts() {
 
 const cohortOf = (id) => id.replace(/_\d+$/, "");
 
-/** Replace the rows of a table, sorted by number; each row is animated from its previous position. */
-function placeRows({ collection, stem, count, total, place, grid, laid_out: isLaidOut, x, y, color: by, links, ...marks }) {
-  const before = layers.get(collection);
-  const layer = { stem, count, total, place, grid, isLaidOut, x: numbers(x), y: numbers(y), links: links && new Int32Array(bytesOf(links).buffer) };
-  layer.fromX = before?.count === count ? before.fromX : layer.x.slice();
-  layer.fromY = before?.count === count ? before.fromY : layer.y.slice();
-  layer.colors = by ? shaded(collection, { ...by, values: numbers(by.values) }) : null;
-  Object.assign(layer, marksOf(collection, marks, numbers));
+/** Replace the rows of a table; each row is animated from its previous position. */
+function placeRows(rows) {
+  const layer = rowLayer(rows, layers.get(rows.collection));
   leap(layer);
-  layers.set(collection, layer);
-}
-
-/** Replace the cells of a grid. */
-function placeCells({ collection, stem, count, width, color: by }) {
-  const colors = by ? { ...shaded(collection, { ...by, values: numbers(by.values) }), isOfCells: true } : null;
-  layers.set(collection, { stem, count, width, colors });
+  layers.set(rows.collection, layer);
 }
 
 /** Show a row that moved over more than half of the map, such as over an edge, without animation. */
@@ -163,14 +121,6 @@ function leap({ count, x, y, fromX, fromY }) {
   }
 }
 
-/** Read numbers of four bytes from base64. */
-const numbers = (text) => new Float32Array(bytesOf(text).buffer);
-
-function bytesOf(text) {
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
-  return Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
-}
-
 /** Move what a step moved in so many milliseconds: entities, {collection: [[id, [x, y] or null], ...]}, and tables. */
 export function placeMoved(moved, tables, lengthMs) {
   settle();
@@ -178,9 +128,9 @@ export function placeMoved(moved, tables, lengthMs) {
     for (const [id, point] of changes) move(collection, id, point);
   }
   for (const layer of tables) {
-    if (layer.width !== undefined) placeCells(layer);
+    if (layer.width !== undefined) layers.set(layer.collection, cellLayer(layer));
     else if (layer.stem !== undefined) placeRows(layer);
-    else portray(layer);
+    else portray(layers.get(layer.collection), layer);
   }
   glide = { startMs: performance.now(), lengthMs: isCalm.matches ? 0 : lengthMs };
   refreshCard();
@@ -244,23 +194,8 @@ const ofDots = () => [...layers.values()].filter(({ width }) => width === undefi
 const ofCells = () => [...layers.values()].filter(({ width }) => width !== undefined);
 
 function fit() {
-  for (const { count, width } of ofCells()) widen(-0.5, -0.5, width - 0.5, Math.ceil(count / width) - 0.5);
-  for (const { count, x, y, isThere, grid } of ofDots()) {
-    const edge = grid ? 0.5 : 0; // of a cell around its middle
-    for (let at = 0; at < count; at += 1) {
-      if ((isThere && !isThere[at]) || Number.isNaN(x[at])) continue;
-      widen(x[at] - edge, y[at] - edge, x[at] + edge, y[at] + edge);
-    }
-  }
+  frame = widened(frame, layers);
   show("map-panel", frame !== null);
-}
-
-function widen(left, bottom, right, top) {
-  frame ??= [left, bottom, right, top];
-  if (left < frame[0]) frame[0] = left;
-  if (bottom < frame[1]) frame[1] = bottom;
-  if (right > frame[2]) frame[2] = right;
-  if (top > frame[3]) frame[3] = top;
 }
 
 const redraw = () => { if (!drawing) drawing = requestAnimationFrame(draw); };

@@ -198,6 +198,13 @@ class Timelines:
         played.catch_up()
         return played
 
+    def forget(self, name: str) -> None:
+        """End the pass over a world's log, and drop its time line; it is made again when asked."""
+        with self._lock:
+            played = self._played.pop(name, None)
+        if played is not None:
+            played.close()
+
     @property
     def names(self) -> list[str]:
         """The names of the worlds, without the forks."""

@@ -167,7 +167,8 @@ async def list_histories(request: Request) -> Json:
     ]
     if not listed:
         context.operator(request)
-    return {"worlds": listed, "live": timelines.is_live}
+    has_list = getattr(request.app.state, "runs", None) is not None
+    return {"worlds": listed, "live": timelines.is_live, "runs": has_list}
 
 
 @table.on("GET", _HISTORY, "Get a time line", "History", *_READING)
