@@ -19,7 +19,7 @@ from placet.actors.ports import EventLog
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.log.pack import PACK_MAGIC
 from placet.schemas.names import path_part_fault
-from placet.server.runs.summary import Counts, RunCount, RunHead, head_of
+from placet.server.runs.summary import RunCount, RunHead, RunTotals, head_of
 from placet.stores.append_rules import NoWorldError
 from placet.stores.files import opened_regular
 from placet.stores.reading import log_to_read
@@ -78,7 +78,7 @@ class RunFile:
     is_head_read: bool = False
     head: RunHead | None = None
     count: RunCount = field(default_factory=RunCount)
-    counts: Counts | None = None
+    counts: RunTotals | None = None
     is_counted: bool = False
     error: str = ""
 

@@ -165,7 +165,7 @@ def _ticks_by_time(scenario: Mapping[str, Json], last: Record) -> int | None:
     return passed + is_in_tick
 
 
-class Counts(NamedTuple):
+class RunTotals(NamedTuple):
     """The counts of a log to an end that it had.
 
     Attributes:
@@ -201,10 +201,10 @@ class RunCount:
     _is_partial: bool = False
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> RunTotals:
         """The counts so far."""
         agents = len(self._agents) + sum(self._members.values())
-        return Counts(agents, self._ticks, self._admitted, self._refused, self._is_partial)
+        return RunTotals(agents, self._ticks, self._admitted, self._refused, self._is_partial)
 
     def read_on(self, log: EventLog, records_max: int) -> bool:
         """Count at most so many further records; return whether the log's end was reached.
