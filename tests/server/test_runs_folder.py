@@ -3,6 +3,7 @@
 import os
 import shutil
 import sqlite3
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,6 @@ from placet.actors.ports import EventLog
 from placet.history.timeline.timeline import Timeline
 from placet.lab import run_scenarios
 from placet.scenarios import Scenario
-from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.server.runs import folder as folders
 from placet.server.runs.folder import RunFolder
@@ -229,7 +229,7 @@ def test_a_failed_run_of_a_study_has_the_error_of_its_row(tmp_path):
 
 
 def test_settings_that_differ_are_those_with_several_values():
-    runs: list[dict[str, Json]] = [
+    runs: list[dict[str, Any]] = [
         {"settings.beta": 0.3, "ticks": 1, "only": 1, "same": [1]},
         {"settings.beta": 0.4, "ticks": 1.0, "same": [1]},
         {"settings.gamma": True},

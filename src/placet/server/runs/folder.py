@@ -1,4 +1,4 @@
-"""The logs in a folder, and what was read of each: kept in memory until a file changes.
+"""The logs in a folder, with their heads and counts, in memory until a file changes.
 
 A file is known by its name in the folder, and by no path: a name with a separator is no key, and a
 symbolic link is left out. The list of the files costs a look at each; of a file that is new or has
@@ -189,7 +189,7 @@ class RunFolder:
             thread.join()
 
     def _scan(self) -> None:
-        """Look at each file; forget what was read of one that is gone or was replaced."""
+        """Look at each file; drop the head and the counts of a file that is gone or replaced."""
         found: dict[str, RunFile] = {}
         self.left_out = 0
         try:
@@ -239,7 +239,7 @@ class RunFolder:
     def _read_all(self) -> None:
         """Read the heads, then count the logs, until all is read.
 
-        The newest first, but after all others those that have grown: one grows all the time.
+        The newest first; a log that has grown comes last, because a live run grows all the time.
         """
         while not self._is_closed.is_set():
             with self._lock:

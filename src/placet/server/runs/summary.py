@@ -1,7 +1,7 @@
 """A summary of the run in a log: from its first and last record, and from one pass over it.
 
 The head costs a page of the log, whatever its length. Agents and intents need every record, so they
-are counted by a `RunCount`, which goes on where it ended once the log has grown.
+are counted by a `RunCount`, which continues at its last record once the log has grown.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
