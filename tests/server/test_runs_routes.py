@@ -133,7 +133,7 @@ async def test_a_note_is_listed_and_kept_beside_the_logs(folder):
         assert many.status_code == 422
 
 
-async def test_a_damaged_file_of_notes_is_told_and_kept(folder):
+async def test_a_damaged_file_of_notes_is_a_problem_and_not_replaced(folder):
     (folder / "runs.json").write_text("{")
     try:
         async with playing(folder) as client:

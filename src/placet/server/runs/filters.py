@@ -25,7 +25,7 @@ STATUSES: Final = (
     *("failed", "damaged", "killed", "stopped", "running"),
     *("empty", "closed", "finished"),
 )
-"""What became of a run, the worst first: see `listing.py`."""
+"""The status of a run, the worst first: see `listing.py`."""
 
 _TERM: Final = re.compile(
     r"""\s*(?P<minus>-?)

@@ -1,4 +1,4 @@
-"""The logs in a folder, and what was read of each: kept in memory until a file changes.
+"""The logs in a folder, with their heads and counts, in memory until a file changes.
 
 A file is known by its name in the folder, and by no path: a name with a separator is no key, and a
 symbolic link is left out. The list of the files costs a look at each; of a file that is new or has
@@ -19,7 +19,7 @@ from placet.actors.ports import EventLog
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.log.pack import PACK_MAGIC
 from placet.schemas.names import path_part_fault
-from placet.server.runs.summary import Counts, RunCount, RunHead, head_of
+from placet.server.runs.summary import RunCount, RunHead, RunTotals, head_of
 from placet.stores.append_rules import NoWorldError
 from placet.stores.files import opened_regular
 from placet.stores.reading import log_to_read
@@ -78,7 +78,7 @@ class RunFile:
     is_head_read: bool = False
     head: RunHead | None = None
     count: RunCount = field(default_factory=RunCount)
-    counts: Counts | None = None
+    counts: RunTotals | None = None
     is_counted: bool = False
     error: str = ""
 
@@ -189,7 +189,7 @@ class RunFolder:
             thread.join()
 
     def _scan(self) -> None:
-        """Look at each file; forget what was read of one that is gone or was replaced."""
+        """Look at each file; drop the head and the counts of a file that is gone or replaced."""
         found: dict[str, RunFile] = {}
         self.left_out = 0
         try:
@@ -239,7 +239,7 @@ class RunFolder:
     def _read_all(self) -> None:
         """Read the heads, then count the logs, until all is read.
 
-        The newest first, but after all others those that have grown: one grows all the time.
+        The newest first; a log that has grown comes last, because a live run grows all the time.
         """
         while not self._is_closed.is_set():
             with self._lock:

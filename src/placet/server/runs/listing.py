@@ -1,6 +1,6 @@
-"""The rows of the list of runs: what became of each run, and the settings in which they differ.
+"""The rows of the list of runs: the status of each run, and the settings in which they differ.
 
-What became of a run, the worst first:
+The status of a run, the worst first:
 
     failed     the study of the log says that the run failed or took too long
     damaged    the log cannot be read
@@ -45,7 +45,7 @@ class RunList:
         self._failures = _StudyFailures(runs.folder)
 
     def rows(self, query: str = "") -> dict[str, Json]:
-        """Return the rows of the runs that a query admits, and what they differ in. Blocking.
+        """Return the rows of the runs that a query admits, with the settings that differ. Blocking.
 
         `unread` logs are read in the background; a later answer has more of them.
 

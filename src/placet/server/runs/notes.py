@@ -119,7 +119,7 @@ class RunNotes:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let one writer at a time read and replace the file, of all processes on this machine."""
+        """Lock the folder for a block that reads and replaces the file, against other processes."""
         import fcntl  # noqa: PLC0415  # of POSIX alone, as the server
 
         try:

@@ -1,7 +1,7 @@
 """A summary of the run in a log: from its first and last record, and from one pass over it.
 
 The head costs a page of the log, whatever its length. Agents and intents need every record, so they
-are counted by a `RunCount`, which goes on where it ended once the log has grown.
+are counted by a `RunCount`, which continues at its last record once the log has grown.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -165,7 +165,7 @@ def _ticks_by_time(scenario: Mapping[str, Json], last: Record) -> int | None:
     return passed + is_in_tick
 
 
-class Counts(NamedTuple):
+class RunTotals(NamedTuple):
     """The counts of a log to an end that it had.
 
     Attributes:
@@ -201,10 +201,10 @@ class RunCount:
     _is_partial: bool = False
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> RunTotals:
         """The counts so far."""
         agents = len(self._agents) + sum(self._members.values())
-        return Counts(agents, self._ticks, self._admitted, self._refused, self._is_partial)
+        return RunTotals(agents, self._ticks, self._admitted, self._refused, self._is_partial)
 
     def read_on(self, log: EventLog, records_max: int) -> bool:
         """Count at most so many further records; return whether the log's end was reached.
