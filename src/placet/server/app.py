@@ -43,7 +43,16 @@ from placet.server.http.request_id import HEADER, RequestId
 from placet.server.openapi import build_document
 from placet.server.people import check_people
 from placet.server.roles import check_claimants, check_claimed_worlds
-from placet.server.routes import agents, approvals, batches, health, history, state, stream
+from placet.server.routes import (
+    agents,
+    approvals,
+    batch_socket,
+    batches,
+    health,
+    history,
+    state,
+    stream,
+)
 from placet.server.worlds import Worlds
 from placet.stores.url import file_of, is_lasting
 
@@ -144,7 +153,7 @@ def _routes(app: Starlette, serve: ServeConfig) -> list[BaseRoute]:
         *(approvals.table, agents.table),
     )
     routes: list[BaseRoute] = [route for table in tables for route in table.routes()]
-    routes.append(stream.route)
+    routes += [stream.route, batch_socket.route]
     for plugin in plugins(ROUTES).values():
         routes += _routes_of(plugin, app)
     routes.sort(key=lambda route: not getattr(route, "is_hot", False))

@@ -73,9 +73,7 @@ def submit(
     """
     if key is not None:
         raw = with_req_ids(raw, key, world.config.limits.batch_intents_max)
-    pending = world.submit_nowait(
-        raw, dry_run=dry_run, submitter=who.submitter, fill_missing=True
-    )
+    pending = world.submit_nowait(raw, dry_run=dry_run, submitter=who.submitter, fill_missing=True)
     is_dry_run = dry_run or (type(raw) is dict and raw.get("dry_run") is True)
     waits_for_step = world.config.clock == "stepped" and not is_dry_run
     return Submission(world, who, pending, raw if is_dry_run else None, waits_for_step)

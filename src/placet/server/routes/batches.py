@@ -29,9 +29,6 @@ from placet.server.wire_schemas import EXAMPLES
 
 table = Routes("batches", WORLD_PREFIX)
 
-_KEY: Final = "[!#-~]([ !#-~]{0,122}[!#-~])?"
-"""Visible ASCII; `KEY:511` is no longer than a req_id may be."""
-
 _KEY: Final = re.compile(f'{BARE_KEY}|"{BARE_KEY}"')
 _IDEMPOTENCY_KEY: Final = {
     "type": "string",
