@@ -28,7 +28,7 @@ from placet.schemas.approval import Approval
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import HttpLimits
-from placet.server import dashboard
+from placet.server import client, dashboard
 from placet.server.approvals.channels import channels_of
 from placet.server.approvals.deciders import notice_json
 from placet.server.approvals.notices import Notices
@@ -157,7 +157,7 @@ def _routes(app: Starlette, serve: ServeConfig) -> list[BaseRoute]:
     for plugin in plugins(ROUTES).values():
         routes += _routes_of(plugin, app)
     routes.sort(key=lambda route: not getattr(route, "is_hot", False))
-    routes.append(Route("/openapi.json", _openapi))
+    routes += [Route("/openapi.json", _openapi), client.route]
     return [*routes, *dashboard.routes()] if serve.dashboard else routes
 
 
