@@ -37,6 +37,8 @@ WARM_UP: Final = 50
 PERIOD_SECONDS: Final = 1 / 20
 MASK: Final = b"\0\0\0\0"
 TEXT: Final = 0x81
+PING: Final = 0x89
+PONG: Final = 0x8A
 
 IN_BROWSER: Final = """async ([token, prefix, rounds, inputs, warmUp]) => {
   const { connect } = await import("/placet.js");
@@ -130,8 +132,8 @@ class Server:
 
         return post
 
-    def websocket(self, path: str) -> tuple[socket.socket, BinaryIO]:
-        """Return an open WebSocket, and its reader."""
+    def websocket(self, path: str) -> "WebSocket":
+        """Return an open WebSocket."""
         client, reader = self.connect()
         key = base64.b64encode(os.urandom(16)).decode()
         client.sendall(
@@ -141,28 +143,36 @@ class Server:
         )
         while reader.readline() != b"\r\n":
             pass
-        return client, reader
+        return WebSocket(client, reader)
 
 
-def read_message(reader: BinaryIO) -> dict[str, Any]:
-    """Return the next JSON message of a WebSocket."""
-    while True:
-        first, size = reader.read(2)
-        if size == 126:
-            size = int.from_bytes(reader.read(2))
-        elif size == 127:
-            size = int.from_bytes(reader.read(8))
-        payload = reader.read(size)
-        if first == TEXT:
-            message: dict[str, Any] = json.loads(payload)
-            return message
+class WebSocket:
+    """An open WebSocket of a client."""
 
+    def __init__(self, client: socket.socket, reader: BinaryIO) -> None:
+        self._client = client
+        self._reader = reader
 
-def framed(text: bytes) -> bytes:
-    """Return a message as the frame of a client."""
-    size = len(text)
-    length = bytes([0x80 | size]) if size < 126 else bytes([0xFE]) + size.to_bytes(2)
-    return bytes([TEXT]) + length + MASK + text
+    def send(self, text: bytes, first: int = TEXT) -> None:
+        """Send a message as one frame."""
+        size = len(text)
+        length = bytes([0x80 | size]) if size < 126 else bytes([0xFE]) + size.to_bytes(2)
+        self._client.sendall(bytes([first]) + length + MASK + text)
+
+    def read(self) -> dict[str, Any]:
+        """Return the next JSON message; answer the server's pings."""
+        while True:
+            first, size = self._reader.read(2)
+            if size == 126:
+                size = int.from_bytes(self._reader.read(2))
+            elif size == 127:
+                size = int.from_bytes(self._reader.read(8))
+            payload = self._reader.read(size)
+            if first == PING:
+                self.send(payload, PONG)
+            if first == TEXT:
+                message: dict[str, Any] = json.loads(payload)
+                return message
 
 
 def move(agent_id: str, number: int) -> list[dict[str, Any]]:
@@ -206,18 +216,18 @@ def measured(server: Server, rounds: int, inputs: int, clients: int) -> Mapping[
         body = {"agent_id": name, "attributes": {"position": [0 if index < 2 else 1_000, 0]}}
         register(json.dumps(body).encode())
     post, posted = server.posting("batches")
-    client, answers = server.websocket("batches")
-    assert read_message(answers)["type"] == "open"
-    _, seen = server.websocket("stream?agent=bob&observe=true")
-    read_message(seen)
+    inputs_socket = server.websocket("batches")
+    assert inputs_socket.read()["type"] == "open"
+    seen = server.websocket("stream?agent=bob&observe=true")
+    seen.read()
     number = 0
 
     def say(batch: bytes) -> None:
-        client.sendall(framed(b'{"number":1,"batch":%b}' % batch))
+        inputs_socket.send(b'{"number":1,"batch":%b}' % batch)
 
     ways: dict[str, Way] = {
         "post": (post, lambda: json.loads(posted())),
-        "socket": (say, lambda: read_message(answers)["verdict"]),
+        "socket": (say, lambda: inputs_socket.read()["verdict"]),
     }
 
     def inputs_by(way: str, count: int) -> Iterator[float]:
@@ -277,10 +287,10 @@ def measured_in_browser(server: Server, rounds: int, inputs: int) -> dict[str, l
     return taken
 
 
-def wait_seen(reader: BinaryIO, number: int) -> None:
+def wait_seen(observer: WebSocket, number: int) -> None:
     """Read observations until ann is where move `number` has led."""
     while True:
-        for change in read_message(reader)["changes"]:
+        for change in observer.read()["changes"]:
             x = change["fields"]["position"][0]
             if change["entity"] == "world.agents/ann" and x == number % 10:
                 return

@@ -25,7 +25,8 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from placet.schemas.errors import PlacetError
 from placet.server.config import ServeConfig
-from placet.server.http.connection import BoundedConnection, Connections
+from placet.server.http.connection import BoundedConnection
+from placet.server.http.connections import Connections
 from placet.server.http.problems import Problem
 from placet.server.http.request_id import HEADER, KEY
 from placet.server.http.stream_protocol import StreamProtocol

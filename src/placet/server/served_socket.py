@@ -1,4 +1,4 @@
-"""An accepted WebSocket: what is sent has a deadline, and each end has its code and reason."""
+"""An accepted WebSocket: each message has a deadline, and each end its code and reason."""
 
 import asyncio
 from collections.abc import Awaitable, Coroutine

@@ -1,8 +1,7 @@
 """A batch that a client has sent, from its JSON to its verdict.
 
-`POST batches` and the WebSocket of batches both submit by `submit`, so that one place decides what
-a client may leave out, which previewed changes it is shown, and what it gets for a batch that is
-not JSON.
+`POST batches` and the WebSocket of batches both submit by `submit`, so that one place decides which
+fields a client may leave out, and which previewed changes it is shown.
 """
 
 from collections.abc import Sequence

@@ -24,7 +24,6 @@ keeps these rules:
 """
 
 import asyncio
-from collections import Counter, deque
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -32,6 +31,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from placet.schemas.limits import HttpLimits
+from placet.server.http.connections import Connections
 from placet.server.http.framing import framing_of
 from placet.server.http.problems import Problem
 from placet.server.http.stream_connection import StreamBytes, StreamClient
@@ -53,32 +53,6 @@ _PARTS_MAX: Final = 8
 _IGNORED_BYTES_MAX: Final = 256 * 1024
 _POLICY_VIOLATION: Final = 1008
 _RETRY: Final = {"retry-after": "1"}
-
-
-class Connections:
-    """The open connections of one server, counted by address, and the queue of those left to parse.
-
-    Connections with unparsed data parse one after the other, one in each pass of the event loop.
-
-    Attributes:
-        of_address: Number of open connections by address.
-    """
-
-    def __init__(self) -> None:
-        self.of_address: Counter[str] = Counter()
-        self._waiting: deque[BoundedConnection | StreamProtocol] = deque()
-
-    def wait_for_turn(self, connection: "BoundedConnection | StreamProtocol") -> None:
-        """Queue a connection; its `parse` is called once, in a later pass of the event loop."""
-        self._waiting.append(connection)
-        if len(self._waiting) == 1:
-            connection.loop.call_soon(self._next)
-
-    def _next(self) -> None:
-        connection = self._waiting.popleft()
-        if self._waiting:
-            connection.loop.call_soon(self._next)
-        connection.parse()
 
 
 class BoundedConnection(HttpToolsProtocol):

@@ -3,8 +3,7 @@
 Received bytes stay here until a frame of them is whole. The length that a frame declares is checked
 once its head is there, so that nothing of a frame too long is kept. Each frame costs its bytes and
 `_FRAME_COST_BYTES`, because an empty frame is work too; a client beyond its rate is not cut, but
-read later. What a frame means otherwise, masks and reserved bits included, the server's parser
-checks.
+read later. Masks, reserved bits and the order of frames are checked by the server's parser.
 """
 
 from typing import Final, NamedTuple
@@ -20,7 +19,6 @@ _FRAME_COST_BYTES: Final = 256
 _MESSAGE_FRAMES_MAX: Final = 64
 """Of one message: each frame is kept as an object of its own until the last one."""
 
-_CONTINUATION: Final = 0x0
 _BINARY: Final = 0x2
 _FIRST_CONTROL_OPCODE: Final = 0x8
 _FINAL: Final = 0x80

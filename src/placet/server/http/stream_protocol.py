@@ -11,8 +11,8 @@ and these rules hold:
   takes no answer, or it is beyond its rate. At most one read of 256 KiB is kept.
 - A message arrives within `body_seconds_max` after its first byte, if it is read.
 - A missing pong ends no connection of which nothing is read.
-- At the end of the server the application is told, so that it can answer what it has taken, and
-  close by itself.
+- At the end of the server the application receives a disconnect with 1012: it answers the messages
+  in flight, and closes.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -21,12 +21,11 @@ from starlette.types import Scope
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from placet.schemas.limits import HttpLimits
+from placet.server.http.connections import Connections
 from placet.server.http.message_frames import POLICY_VIOLATION, FrameFault, MessageFrames
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
-
-    from placet.server.http.connection import Connections
 
 SERVICE_RESTART: Final = 1012
 _INVALID_TEXT: Final = 1007
@@ -61,7 +60,7 @@ class StreamProtocol(WebSocketsSansIOProtocol):
         self,
         *,
         limits: HttpLimits,
-        shared: "Connections",
+        shared: Connections,
         **server: Any,  # noqa: ANN401  # not ours
     ) -> None:
         super().__init__(**server)
@@ -82,7 +81,7 @@ class StreamProtocol(WebSocketsSansIOProtocol):
         return self._frames is not None
 
     def receive_bytes(self, data: bytes) -> None:
-        """Keep bytes of a client that may send messages, and parse what may be parsed."""
+        """Keep bytes of a client that may send messages, and parse a part of them."""
         assert self._frames is not None, "asked before"
         self._frames.add(data)
         if self._is_waiting_for_turn or self._rate_timer is not None:
@@ -118,7 +117,7 @@ class StreamProtocol(WebSocketsSansIOProtocol):
         super().send_receive_event_to_app()
 
     async def receive(self) -> Any:  # noqa: ANN401  # not ours
-        """Return the next message to the application, and go on reading."""
+        """Return the next message to the application, and parse further ones."""
         message = await super().receive()
         if self._frames is not None and self._frames.is_partial:
             self._wait_for_turn()
@@ -138,7 +137,7 @@ class StreamProtocol(WebSocketsSansIOProtocol):
             self._wait_for_turn()
 
     def keepalive_timeout(self) -> None:
-        """Close the connection for a missing pong, unless it may be among what is not read."""
+        """Close the connection for a missing pong, unless it may be in unread bytes."""
         if self._frames is not None and not self._may_parse():
             self.pong_timer = self.pending_ping_payload = None
             self.schedule_ping()

@@ -55,8 +55,8 @@ class BatchMessage(Fields, frozen=True):
 
     Attributes:
         number: Chosen by the client; the answer has the same.
-        batch: What the body of `POST batches` would be.
-        key: What the header `Idempotency-Key` would be.
+        batch: The body of `POST batches`, as JSON.
+        key: The value of the header `Idempotency-Key`.
     """
 
     number: Annotated[int, Meta(ge=0, le=_NUMBER_MAX, description="an integer, 0 to 2**53 - 1")]
@@ -134,7 +134,7 @@ def _is_shown(query: BatchSocketQuery) -> bool:
 
 
 def _opening(context: RequestContext, world: Orchestrator) -> str:
-    """Return the first message: what a client has to know to send, and to send again."""
+    """Return the first message: the bounds of a client, and how long a batch is safe to repeat."""
     req_ids, seconds = window_of(world)
     opening = {
         "type": "open",
@@ -158,7 +158,7 @@ class _Batches:
         self._room = asyncio.Semaphore(context.limits.socket_in_flight_max)
 
     async def receive(self) -> NoReturn:
-        """Submit what the client sends, until it disconnects or the server ends.
+        """Submit the messages of the client, until it disconnects or the server ends.
 
         Raises:
             SocketEnd: The server ends, or the client sent no text.

@@ -159,7 +159,7 @@ class EventStream:
         context: The application.
         world: The world.
         socket: The client's WebSocket.
-        sight: What it may see.
+        sight: The viewpoint of the client.
         token: The caller, to which reads are charged.
     """
 
