@@ -14,6 +14,7 @@ from tests.kernel.domains import Lab
 from tests.server.served import WORLD, Socket, serving
 
 BATCHES = f"{WORLD}/batches"
+DENIES: dict[str, Any] = {"extensions": {"websocket.http.response": {}}}
 
 
 def say(socket: Socket, number: object, batch: object, **more: object) -> None:
@@ -160,10 +161,9 @@ async def test_whole_numbers_are_integers():
     ],
 )
 async def test_unsound_parameters_are_a_problem(query, told):
-    more = {"extensions": {"websocket.http.response": {}}}
     async with (
         serving() as served,
-        Socket(served.app, f"{BATCHES}?{query}", "alice", **more) as socket,
+        Socket(served.app, f"{BATCHES}?{query}", "alice", **DENIES) as socket,
     ):
         assert (await socket.answer())["status"] == 422
         assert told in json.loads((await socket.answer())["body"])["detail"]
@@ -175,11 +175,10 @@ async def test_unsound_parameters_are_a_problem(query, told):
 )
 async def test_a_client_without_the_right_to_submit_is_denied(token, world, status):
     serve = ServeConfig(claims={"bob": {"world": "reader"}})
-    more = {"extensions": {"websocket.http.response": {}}}
     path = f"/api/v1/worlds/{world}/batches"
     async with (
         serving(serve=serve) as served,
-        Socket(served.app, path, token, **more) as socket,
+        Socket(served.app, path, token, **DENIES) as socket,
     ):
         assert (await socket.answer())["status"] == status
 
@@ -258,10 +257,9 @@ async def test_a_batch_outlives_its_socket_and_is_answered_again():
 
 async def test_a_socket_counts_as_a_stream():
     async with serving(limits={"streams_per_token_max": 1}) as served:
-        more = {"extensions": {"websocket.http.response": {}}}
-        async with (
+            async with (
             Socket(served.app, BATCHES, "alice") as socket,
-            Socket(served.app, BATCHES, "alice", **more) as second,
+            Socket(served.app, BATCHES, "alice", **DENIES) as second,
         ):
             await opened(socket)
             assert (await second.answer())["status"] == 429
@@ -309,8 +307,7 @@ async def test_the_end_of_the_server_answers_first_and_then_closes():
 
 
 async def test_a_drained_server_takes_no_new_socket():
-    more = {"extensions": {"websocket.http.response": {}}}
     async with serving() as served:
         served.context.drain()
-        async with Socket(served.app, BATCHES, "alice", **more) as socket:
+        async with Socket(served.app, BATCHES, "alice", **DENIES) as socket:
             assert (await socket.answer())["status"] == 503
