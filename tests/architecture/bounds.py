@@ -234,8 +234,8 @@ BOUNDS: Final = (
     Bound(
         "connections",
         (
-            "server/http/connection.py:Connections.of_address",
-            "server/http/connection.py:Connections._waiting",
+            "server/http/connections.py:Connections.of_address",
+            "server/http/connections.py:Connections._waiting",
             "actors/mailbox.py:Mailbox._control",
         ),
         "{connections_max}, and by the open files of the process",

@@ -171,7 +171,11 @@ class Socket:
         self._to_app.put_nowait({"type": "websocket.disconnect", "code": 1001})
 
     def say(self, text: str) -> None:
-        self._to_app.put_nowait({"type": "websocket.receive", "text": text})
+        self.pass_on({"type": "websocket.receive", "text": text})
+
+    def pass_on(self, message: dict[str, Any]) -> None:
+        """Give the application a message of the server."""
+        self._to_app.put_nowait(message)
 
     async def answer(self) -> dict[str, Any]:
         """Wait for the next message of the application."""

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from placet.schemas.limits import HttpLimits
-from placet.server.http.connection import BoundedConnection, Connections
+from placet.server.http.connection import BoundedConnection
+from placet.server.http.connections import Connections
 from tests.actors.virtual_time import in_virtual_time
 from tests.server.attacks import ATTACKS, BEHIND, HANDSHAKE
 

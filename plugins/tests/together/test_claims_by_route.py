@@ -178,16 +178,31 @@ async def test_a_claim_is_for_the_operations_of_its_role(domain, claim):
                 assert served.world.records == records, f"{name} wrote for a reader"
 
 
-@pytest.mark.parametrize("query", ["", "?observe=true", "?since=0", "?agent=alice"])
-async def test_without_a_claim_a_stream_is_as_that_of_no_world(query):
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(f"stream{query}" for query in ("", "?observe=true", "?since=0", "?agent=alice")),
+        *(f"batches{query}" for query in ("", "?events=true", "?observe=true&agent=alice")),
+    ],
+)
+async def test_without_a_claim_a_stream_is_as_that_of_no_world(address):
     async with served_by("design", {}) as served:
         denied = []
         for world in ("world", "no"):
-            url = f"/api/v1/worlds/{world}/stream{query}"
+            url = f"/api/v1/worlds/{world}/{address}"
             async with Socket(served.app, url, "bob") as socket:
                 denied.append(await socket.answer())
         assert denied[0] == denied[1]
         assert denied[0]["code"] == 1008
+
+
+async def test_a_reader_is_denied_a_socket_of_batches():
+    more: dict[str, Any] = {"extensions": {"websocket.http.response": {}}}
+    async with (
+        served_by("design", {"world": "reader"}) as served,
+        Socket(served.app, "/api/v1/worlds/world/batches", "bob", **more) as socket,
+    ):
+        assert (await socket.answer())["status"] == 403
 
 
 @pytest.mark.parametrize(("claim", "whole"), [("reader", False), ("operator", True)])

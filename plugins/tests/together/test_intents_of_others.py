@@ -135,11 +135,18 @@ async def test_the_addresses_have_the_words_for_their_author_and_the_operator():
         assert {"batch", "refused", "scheduled"} <= {event["type"] for event in told}
 
 
-@pytest.mark.parametrize("query", ["", "?since=0", "?from_record=0", "?observe=true"])
-async def test_no_stream_has_the_words_of_another(query):
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(f"stream{query}" for query in ("", "?since=0", "?from_record=0", "?observe=true")),
+        *(f"batches?{query}" for query in ("events=true", "events=true&since=0", "observe=true")),
+    ],
+)
+async def test_no_stream_has_the_words_of_another(address):
     async with spoken() as served:
-        async with Socket(served.app, f"/api/v1/worlds/world/stream{query}", "bob") as socket:
-            texts = [str(await socket.message())] if query in {"", "?observe=true"} else []
+        async with Socket(served.app, f"/api/v1/worlds/world/{address}", "bob") as socket:
+            has_first = not address.endswith(("since=0", "from_record=0"))
+            texts = [str(await socket.message())] if has_first else []
             again = intent("Speak", {"text": SECRET}, "alice:9", agent_id="alice")
             assert (await served.submit(again, token="alice")).status_code == 200
             last = intent("Move", {"to": [501, 0]}, "bob:last", agent_id="bob")

@@ -266,6 +266,12 @@ class HttpLimits(_Bounds):
     streams_per_token_max: int = 16
     stream_lag_seqs_max: int = 10_000
     stream_send_seconds_max: int = 30
+    # of a WebSocket that takes batches
+    socket_message_bytes_max: int = 64 * 1024
+    socket_in_flight_max: int = 32
+    socket_bytes_per_second_max: int = 128 * 1024
+    """A frame counts 256 bytes besides its own. Beyond it the client is read later."""
+    socket_bytes_burst_max: int = 256 * 1024
     connections_max: int = 2_000
     connections_per_address_max: int = 1_000
     """0 is no limit: behind a proxy all clients have its address."""

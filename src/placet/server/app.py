@@ -28,7 +28,7 @@ from placet.schemas.approval import Approval
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import HttpLimits
-from placet.server import dashboard
+from placet.server import client, dashboard
 from placet.server.approvals.channels import channels_of
 from placet.server.approvals.deciders import notice_json
 from placet.server.approvals.notices import Notices
@@ -43,7 +43,16 @@ from placet.server.http.request_id import HEADER, RequestId
 from placet.server.openapi import build_document
 from placet.server.people import check_people
 from placet.server.roles import check_claimants, check_claimed_worlds
-from placet.server.routes import agents, approvals, batches, health, history, state, stream
+from placet.server.routes import (
+    agents,
+    approvals,
+    batch_socket,
+    batches,
+    health,
+    history,
+    state,
+    stream,
+)
 from placet.server.worlds import Worlds
 from placet.stores.url import file_of, is_lasting
 
@@ -144,11 +153,11 @@ def _routes(app: Starlette, serve: ServeConfig) -> list[BaseRoute]:
         *(approvals.table, agents.table),
     )
     routes: list[BaseRoute] = [route for table in tables for route in table.routes()]
-    routes.append(stream.route)
+    routes += [stream.route, batch_socket.route]
     for plugin in plugins(ROUTES).values():
         routes += _routes_of(plugin, app)
     routes.sort(key=lambda route: not getattr(route, "is_hot", False))
-    routes.append(Route("/openapi.json", _openapi))
+    routes += [Route("/openapi.json", _openapi), client.route]
     return [*routes, *dashboard.routes()] if serve.dashboard else routes
 
 

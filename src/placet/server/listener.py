@@ -25,9 +25,11 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from placet.schemas.errors import PlacetError
 from placet.server.config import ServeConfig
-from placet.server.http.connection import BoundedConnection, Connections
+from placet.server.http.connection import BoundedConnection
+from placet.server.http.connections import Connections
 from placet.server.http.problems import Problem
 from placet.server.http.request_id import HEADER, KEY
+from placet.server.http.stream_protocol import StreamProtocol
 from placet.server.open_files import share_open_files
 from placet.stores.gc_tuning import tune_gc
 
@@ -250,11 +252,13 @@ async def serve_until_signal(
 
     connections_max = share_open_files(serve.limits, worlds_max)[0]
     limits = replace(serve.limits, connections_max=connections_max)
+    connections = Connections()
     config = uvicorn.Config(
         _GivenUp(app),
         lifespan="off",
-        http=partial(BoundedConnection, limits=limits, shared=Connections()),  # type: ignore[arg-type]  # is called
-        ws="websockets-sansio",
+        http=partial(BoundedConnection, limits=limits, shared=connections),  # type: ignore[arg-type]  # is called
+        ws=partial(StreamProtocol, limits=limits, shared=connections),  # type: ignore[arg-type]  # is called
+        ws_max_size=limits.socket_message_bytes_max,
         ws_per_message_deflate=False,
         log_config=None,
         log_level="warning",

@@ -19,22 +19,23 @@ keeps these rules:
 - A client that takes nothing of an answer for `stream_send_seconds_max` is disconnected.
 - The number of connections is bounded, in all and per address.
 - After the handshake of a WebSocket the bytes go to the server's protocol for it, if they are what
-  the client of a stream may send (`stream_connection.py`).
+  the client of a stream may send (`stream_connection.py`); those of a client that may send messages
+  are bounded there (`stream_protocol.py`).
 """
 
 import asyncio
-from collections import Counter, deque
 from http import HTTPStatus
 from typing import Any, Final
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from placet.schemas.limits import HttpLimits
+from placet.server.http.connections import Connections
 from placet.server.http.framing import framing_of
 from placet.server.http.problems import Problem
 from placet.server.http.stream_connection import StreamBytes, StreamClient
+from placet.server.http.stream_protocol import StreamProtocol
 
 _HEAD_END: Final = b"\r\n\r\n"
 """Ends a head and a chunked body. The parser accepts no bare LF, so nothing else does."""
@@ -52,32 +53,6 @@ _PARTS_MAX: Final = 8
 _IGNORED_BYTES_MAX: Final = 256 * 1024
 _POLICY_VIOLATION: Final = 1008
 _RETRY: Final = {"retry-after": "1"}
-
-
-class Connections:
-    """The open connections of one server, counted by address, and the queue of those left to parse.
-
-    Connections with unparsed data parse one after the other, one in each pass of the event loop.
-
-    Attributes:
-        of_address: Number of open connections by address.
-    """
-
-    def __init__(self) -> None:
-        self.of_address: Counter[str] = Counter()
-        self._waiting: deque[BoundedConnection] = deque()
-
-    def wait_for_turn(self, connection: "BoundedConnection") -> None:
-        """Queue a connection; its `parse` is called once, in a later pass of the event loop."""
-        self._waiting.append(connection)
-        if len(self._waiting) == 1:
-            connection.loop.call_soon(self._next)
-
-    def _next(self) -> None:
-        connection = self._waiting.popleft()
-        if self._waiting:
-            connection.loop.call_soon(self._next)
-        connection.parse()
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -124,7 +99,7 @@ class BoundedConnection(HttpToolsProtocol):
         # Set while the client does not read, and from the moment in which the close begins.
         self._write_timer: asyncio.TimerHandle | None = None
         # None until a handshake; from then on no byte is parsed as HTTP.
-        self._websocket: WebSocketsSansIOProtocol | None = None
+        self._websocket: StreamProtocol | None = None
         self._stream_client = StreamClient()
 
     # Callbacks of the transport.
@@ -271,7 +246,7 @@ class BoundedConnection(HttpToolsProtocol):
         # The server leaves the connection to another protocol. Ours stays in front of it, for the
         # bounds and the count of connections.
         websocket = self.transport.get_protocol()
-        assert isinstance(websocket, WebSocketsSansIOProtocol), "the listener configures it"
+        assert isinstance(websocket, StreamProtocol), "the listener configures it"
         self._websocket = websocket
         self.transport.set_protocol(self)
         if not websocket.handshake_initiated and not self.transport.is_closing():
@@ -374,7 +349,10 @@ class BoundedConnection(HttpToolsProtocol):
             self._is_reading_paused = False
             self.transport.resume_reading()
 
-    def _pass_to_websocket(self, websocket: WebSocketsSansIOProtocol, data: bytes) -> None:
+    def _pass_to_websocket(self, websocket: StreamProtocol, data: bytes) -> None:
+        if websocket.takes_messages:
+            websocket.receive_bytes(data)
+            return
         checked = self._stream_client.check(data, self.loop.time())
         if checked is StreamBytes.ALLOWED:
             websocket.data_received(data)
@@ -435,7 +413,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
 
 
-def _is_established(websocket: WebSocketsSansIOProtocol) -> bool:
+def _is_established(websocket: StreamProtocol) -> bool:
     return websocket.handshake_complete and not websocket.close_sent
 
 

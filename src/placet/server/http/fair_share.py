@@ -10,24 +10,28 @@ A route whose response waits for other requests, as that of a batch in a world o
 for `POST step`, calls `release_body` once it keeps no byte of the body: its work is no longer what
 others wait for, and the request that it waits for may be behind it.
 
+The messages of a WebSocket that takes batches are counted as the bodies of the same caller
+(`admit_message`): while one waits, its WebSocket is not read.
+
 A body of at most `_SMALL_BYTES` is not counted and never waits: the many agents of one token each
 have a small batch in flight.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from placet.schemas.limits import HttpLimits
-from placet.server.credentials import PRINCIPAL_KEY, Credentials
+from placet.server.credentials import PRINCIPAL_KEY, Credentials, Principal
 from placet.server.http.problems import Problem, busy
 
 _SMALL_BYTES: Final = 4 * 1024
 _RETRY_SECONDS: Final = 1
 _RELEASE_KEY: Final = "placet.release_body"
+_SHARE_KEY: Final = "placet.fair_share"
 
 
 def release_body(scope: Scope) -> None:
@@ -39,6 +43,24 @@ def release_body(scope: Scope) -> None:
     release = scope.get(_RELEASE_KEY)
     if release is not None:
         release()
+
+
+async def admit_message(scope: Scope, who: Principal, size: int) -> Callable[[], None]:
+    """Wait until a message of a WebSocket may be worked on, as a body of the same caller would.
+
+    Args:
+        scope: The ASGI scope of the WebSocket.
+        who: The caller.
+        size: Bytes of the message.
+
+    Returns:
+        The function to call once the message is answered, or no byte of it is kept.
+
+    Raises:
+        Problem: Too many of the caller's bodies and messages wait, or this one waited too long.
+    """
+    share: FairShare = scope[_SHARE_KEY]
+    return await share.admit(who, size)
 
 
 class _Caller:
@@ -163,6 +185,8 @@ class FairShare:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        if scope["type"] == "websocket":
+            scope[_SHARE_KEY] = self
         size, authorization = self._read_head(scope)
         if size <= _SMALL_BYTES:
             await self._app(scope, receive, send)
@@ -170,16 +194,11 @@ class FairShare:
         # Kept for the routes: to look up a token costs a hash.
         principal = scope[PRINCIPAL_KEY] = self._credentials.principal(authorization)
         key: Hashable = principal or (scope["client"][0] if scope["client"] else "")
-        is_admitted = await self.callers.admit(key, size)
-        if not is_admitted:
-            await self._busy().response()(scope, receive, send)
+        try:
+            release = await self.admit(key, size)
+        except Problem as problem:
+            await problem.response()(scope, receive, send)
             return
-
-        def release() -> None:
-            nonlocal is_admitted
-            if is_admitted:
-                is_admitted = False
-                self.callers.release(key, size)
 
         async def send_released(message: Message) -> None:
             release()
@@ -190,6 +209,26 @@ class FairShare:
             await self._app(scope, receive, send_released)
         finally:
             release()
+
+    async def admit(self, key: Hashable, size: int) -> Callable[[], None]:
+        """Wait until a body or message of a caller may be worked on; return what ends that work.
+
+        Raises:
+            Problem: Too many of the caller's bodies wait, or this one waited too long.
+        """
+        if size <= _SMALL_BYTES:
+            return lambda: None
+        if not await self.callers.admit(key, size):
+            raise self._busy()
+        is_admitted = True
+
+        def release() -> None:
+            nonlocal is_admitted
+            if is_admitted:
+                is_admitted = False
+                self.callers.release(key, size)
+
+        return release
 
     def _busy(self) -> Problem:
         return busy(

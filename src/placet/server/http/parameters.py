@@ -30,7 +30,7 @@ _PARAMETERS_MAX: Final = 32
 """Of a query: it is read before a token is checked."""
 
 
-_END: Final = r"(?![\s\S])"
+END: Final = r"(?![\s\S])"
 """The end of a text. In Python `$` also matches before a last newline."""
 
 _FIELD: Final = re.compile(r"\$\.(\w+)")
@@ -43,7 +43,7 @@ Identity = Annotated[
     Meta(
         min_length=1,
         max_length=ID_CHARS_MAX,
-        pattern=ID_PATTERN.replace("$", _END),
+        pattern=ID_PATTERN.replace("$", END),
         extra_json_schema={"pattern": ID_PATTERN},
         description="1 to 128 characters, none of them a control character",
     ),

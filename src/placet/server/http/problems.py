@@ -102,10 +102,15 @@ class Problem(PortableError):  # noqa: N818  # RFC 9457's word
         self.headers = headers
         self.more = more
 
+    def document(self, *, is_operator: bool = False) -> dict[str, Json]:
+        """Return the problem document (RFC 9457)."""
+        detail = (self.operator_detail if is_operator else None) or self.detail
+        return _members(STATUS_OF_PROBLEM[self.code], self.code, detail, self.more)
+
     def response(self, *, is_operator: bool = False) -> Response:
         """Return the response with the problem document (RFC 9457)."""
-        detail = (self.operator_detail if is_operator else None) or self.detail
-        return _document(STATUS_OF_PROBLEM[self.code], self.code, detail, self.headers, self.more)
+        status = STATUS_OF_PROBLEM[self.code]
+        return _response(status, self.document(is_operator=is_operator), self.headers)
 
 
 def code_of_status(status: int) -> str:
@@ -120,21 +125,26 @@ def busy(detail: str, seconds: float) -> Problem:
 
 
 def _document(
-    status: int,
-    code: str,
-    detail: str,
-    headers: Mapping[str, str] | None = None,
-    more: Mapping[str, Json] | None = None,
+    status: int, code: str, detail: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    body = {
+    return _response(status, _members(status, code, detail, {}), headers)
+
+
+def _members(status: int, code: str, detail: str, more: Mapping[str, Json]) -> dict[str, Json]:
+    return {
         "type": f"urn:placet:problem:{code}",
         "title": HTTPStatus(status).phrase,
         "status": int(status),
         "detail": detail,
         "code": code,
-        **(more or {}),
+        **more,
     }
-    return Response(to_json(body), int(status), dict(headers or {}), MEDIA_TYPE)
+
+
+def _response(
+    status: int, document: Mapping[str, Json], headers: Mapping[str, str] | None
+) -> Response:
+    return Response(to_json(document), int(status), dict(headers or {}), MEDIA_TYPE)
 
 
 def problem_of(error: PlacetError) -> Problem:

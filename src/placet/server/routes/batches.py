@@ -12,13 +12,9 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from placet.kernel.gate.wire_defaults import with_req_ids
-from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.verdict_json import verdict_line
 from placet.schemas.codec import Json, from_json
 from placet.schemas.json_value import format_value
-from placet.schemas.limits import SECOND_NS
-from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 from placet.server.context import entered
 from placet.server.http.fair_share import release_body
@@ -28,15 +24,12 @@ from placet.server.http.routing import OF_WORLD, WORLD_PREFIX, Body, Routes
 from placet.server.http.verdict_status import retry_after, status_of
 from placet.server.openapi import VERDICT_ANSWERS
 from placet.server.roles import Role
-from placet.server.viewpoint import Viewpoint
+from placet.server.submission import BARE_KEY, no_json, submit, window_of
 from placet.server.wire_schemas import EXAMPLES
 
 table = Routes("batches", WORLD_PREFIX)
 
-_BARE_KEY: Final = "[!#-~]([ !#-~]{0,122}[!#-~])?"
-"""Visible ASCII; `KEY:511` is no longer than a req_id may be."""
-
-_KEY: Final = re.compile(f'{_BARE_KEY}|"{_BARE_KEY}"')
+_KEY: Final = re.compile(f'{BARE_KEY}|"{BARE_KEY}"')
 _IDEMPOTENCY_KEY: Final = {
     "type": "string",
     "minLength": 1,
@@ -99,26 +92,15 @@ async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
     try:
         raw = from_json(body)
     except ValueError as error:
-        return verdict_answer(_no_json(orchestrator, str(error) if body else "the body is empty"))
-    if key is not None:
-        raw = with_req_ids(raw, key, orchestrator.config.limits.batch_intents_max)
-    pending = orchestrator.submit_nowait(
-        raw, dry_run=dry_run, submitter=who.submitter, fill_missing=True
-    )
-    is_dry_run = dry_run or (type(raw) is dict and raw.get("dry_run") is True)
-    if orchestrator.config.clock == "stepped" and not is_dry_run:
+        return verdict_answer(no_json(orchestrator, str(error) if body else "the body is empty"))
+    submission = submit(orchestrator, who, raw, key=key, dry_run=dry_run)
+    if submission.waits_for_step:
         del body, raw  # the batch waits for a step in the world's bounded queue
         release_body(request.scope)
-    verdict = await pending
-    diff = None
-    if verdict.dry_run and verdict.admitted:
-        agent_ids = _agents_of(raw, who.submitter)
-        viewpoint = Viewpoint(who.submitter, None if who.is_operator else who.submitter)
-        diff = await orchestrator.query(
-            lambda kernel: viewpoint.diff(kernel, verdict.diff, agent_ids)
-        )
-    answer = verdict_answer(verdict, diff=diff)
-    answer.headers["idempotency-window"] = _window(orchestrator)
+    verdict = await submission.pending
+    answer = verdict_answer(verdict, diff=await submission.diff(verdict))
+    req_ids, seconds = window_of(orchestrator)
+    answer.headers["idempotency-window"] = f"req_ids={req_ids}, seconds={seconds}"
     return answer
 
 
@@ -139,25 +121,6 @@ def _idempotency_key(headers: Headers) -> str | None:
             f"with or without quotes around it, got {shown}",
         )
     return keys[0].strip('"')
-
-
-def _window(world: Orchestrator) -> str:
-    """Return for how many req_ids of an agent, and how many seconds, a batch is safe to repeat."""
-    limits = world.config.limits
-    return f"req_ids={limits.window_ids_max}, seconds={limits.window_age_ns_max // SECOND_NS}"
-
-
-def _agents_of(raw: Json, submitter: str) -> set[str]:
-    """Return the agents of an admitted batch; an intent without one is of the token's agent."""
-    intents = raw.get("intents", [raw]) if isinstance(raw, dict) else raw
-    return {intent.get("agent_id", submitter) for intent in intents}
-
-
-def _no_json(world: Orchestrator, error: str) -> Verdict:
-    """Return the refusal of a body that is not JSON, as the command line's gate does."""
-    message = f"the body must be an intent, an array of intents or a batch object, as JSON; {error}"
-    refusal = Refusal(RefusalCode.FIELD_INVALID.value, message, Stage.STRUCTURE)
-    return Verdict("", False, None, world.seq, world.sim_time, (refusal,))
 
 
 def verdict_answer(

@@ -6,19 +6,18 @@ behind by more than `stream_lag_seqs_max` does not receive every missed event: i
 disconnected.
 """
 
-import asyncio
-from collections.abc import Awaitable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta
 from starlette.routing import WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
-from placet.schemas.errors import AgentError, ClosedError, StoreError
+from placet.schemas.errors import AgentError
 from placet.schemas.event import Event
 from placet.schemas.latency import ByDistance, Constant, Latency, Uniform
 from placet.server.context import SUBPROTOCOL, RequestContext, context_of
@@ -27,11 +26,10 @@ from placet.server.http.parameters import Fields, Place, ViewAgent, read_query
 from placet.server.http.problems import Problem, deny
 from placet.server.http.routing import API_PREFIX
 from placet.server.routes.state import looked_at, sight_of
+from placet.server.served_socket import POLICY_VIOLATION, ServedSocket, SocketEnd
 from placet.server.streams import NO_MORE_STREAMS
 from placet.server.viewpoint import Viewpoint, WorldMoment
 
-GOING_AWAY: Final = 1001
-POLICY_VIOLATION: Final = 1008
 _PAGE_RECORDS_MAX: Final = 64
 """Of a stream, so that other streams get their turn."""
 
@@ -95,7 +93,7 @@ async def stream(socket: WebSocket) -> None:
         query = read_query(socket.scope["query_string"], StreamQuery)
         world = socket.path_params["world"]
         who, orchestrator = context.enter(socket, world)
-        sight, latency = await _admit(context, who, orchestrator, query)
+        sight, latency = await admit(context, who, orchestrator, query)
         token = context.principal(socket)
         await context.reads.require(token.submitter)
         context.streams.enter(token.submitter)
@@ -103,14 +101,15 @@ async def stream(socket: WebSocket) -> None:
         await deny(socket, problem)
         return
     try:
-        offered = socket.scope.get("subprotocols", [])
-        await socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
-        connection = _Stream(context, orchestrator, socket, sight, token)
-        await connection.run(
-            connection.observe(latency)
+        await accept(socket)
+        served = ServedSocket(socket, context.limits.stream_send_seconds_max)
+        events = EventStream(context, orchestrator, served, sight, token)
+        sending = (
+            events.observe(latency)
             if query.observe
-            else connection.follow(query.since, query.from_record)
+            else events.follow(query.since, query.from_record)
         )
+        await served.run(sending, _reject_messages(socket))
     finally:
         context.streams.leave(token.submitter)
 
@@ -118,7 +117,13 @@ async def stream(socket: WebSocket) -> None:
 route = WebSocketRoute(f"{API_PREFIX}/worlds/{{world}}/stream", stream)
 
 
-async def _admit(
+async def accept(socket: WebSocket) -> None:
+    """Accept a handshake, with our subprotocol if the client offers it."""
+    offered = socket.scope.get("subprotocols", [])
+    await socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
+
+
+async def admit(
     context: RequestContext, who: Principal, world: Orchestrator, query: StreamQuery
 ) -> tuple[Viewpoint, Latency | None]:
     """Return the viewpoint and the latency of a client that is admitted.
@@ -140,22 +145,29 @@ async def _admit(
     return sight, latency
 
 
-class _ClientSpoke(Exception):  # noqa: N818  # it is no error of ours
-    """A client sent a message."""
+async def _reject_messages(socket: WebSocket) -> None:
+    """Wait until the client disconnects, or sends a message, which it may not."""
+    if (await socket.receive())["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect
+    raise SocketEnd(POLICY_VIOLATION, "a stream takes no messages")
 
 
-class _AccessLost(Exception):  # noqa: N818  # it is no error of ours
-    """The client's token may not read the world any more."""
+class EventStream:
+    """The events or observations that one client is sent.
 
-
-class _Stream:
-    """One client's stream."""
+    Args:
+        context: The application.
+        world: The world.
+        socket: The client's WebSocket.
+        sight: The viewpoint of the client.
+        token: The caller, to which reads are charged.
+    """
 
     def __init__(
         self,
         context: RequestContext,
         world: Orchestrator,
-        socket: WebSocket,
+        socket: ServedSocket,
         sight: Viewpoint,
         token: Principal,
     ) -> None:
@@ -165,34 +177,6 @@ class _Stream:
         self._socket = socket
         self._sight = sight
 
-    async def run(self, sending: Coroutine[None, None, None]) -> None:
-        """Send until the client goes, the world closes, or the client takes nothing."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                listening = tasks.create_task(self._listen())
-                await sending
-                listening.cancel()
-        except* (ClosedError, StoreError):
-            await self._close(GOING_AWAY, "the world is closed")
-        except* TimeoutError:
-            await self._close(POLICY_VIOLATION, "the client takes nothing")
-        except* (AgentError, Problem):
-            await self._close(GOING_AWAY, "the agent is gone")
-        except* _AccessLost:
-            await self._close(POLICY_VIOLATION, "this token may not read the world any more")
-        except* _ClientSpoke:
-            await self._close(POLICY_VIOLATION, "a stream takes no messages")
-        except* WebSocketDisconnect:
-            pass
-        else:
-            await self._close(GOING_AWAY, "the world is closed")
-
-    async def _listen(self) -> None:
-        """Wait until the client disconnects, or sends a message, which it may not."""
-        if (await self._socket.receive())["type"] == "websocket.disconnect":
-            raise WebSocketDisconnect
-        raise _ClientSpoke
-
     async def observe(self, latency: Latency | None) -> None:
         """Send the agent's observations; a slow client receives the newest state when it reads."""
         assert self._sight.agent_id is not None, "observations are an agent's"
@@ -201,7 +185,7 @@ class _Stream:
             async for observation in observations:
                 await self._take_turn()
                 self._context.reads.charge(self._token.submitter, size=len(observation.encoded))
-                await self._send(observation.encoded.decode())
+                await self._socket.send(observation.encoded.decode())
         # Raises where the world has ended.
         await self._world.gateway.is_registered(self._sight.agent_id)
         raise AgentError(f"there is no agent {self._sight.agent_id!r} any more")
@@ -223,7 +207,7 @@ class _Stream:
                         break
                     await self._take_turn()
                     for text in await self._texts_of(page, log):
-                        await self._send(text)
+                        await self._socket.send(text)
                 else:
                     return
             record = await self._send_snapshot()
@@ -272,13 +256,13 @@ class _Stream:
         """Wait until the token may read and this stream may send.
 
         Raises:
-            _AccessLost: The token may not read the world any more.
+            SocketEnd: The token may not read the world any more.
         """
         await self._context.reads.until_allowed(self._token.submitter)
         await self._context.streams.turns.take()
         # The token may have lost the world since the stream began.
         if self._context.role_in(self._token, self._world.config.world) is None:
-            raise _AccessLost
+            raise SocketEnd(POLICY_VIOLATION, "this token may not read the world any more")
 
     def _is_behind(self, seq: int) -> bool:
         return self._world.seq - seq > self._context.limits.stream_lag_seqs_max
@@ -302,27 +286,8 @@ class _Stream:
         look = looked_at(self._context.reads, caller, self._world, self._sight, "", encode)
         record, text = await look
         self._context.reads.charge(caller, size=len(text))
-        await self._send(text)
+        await self._socket.send(text)
         return record
-
-    async def _send(self, text: str) -> None:
-        try:
-            await self._within(self._socket.send_text(text))
-        except RuntimeError as error:
-            # The connection has closed the stream, as after a message or a broken frame, and
-            # `_listen` has not run yet. Logged as a bug, it would be 5 KB for each such client.
-            raise WebSocketDisconnect from error
-
-    async def _close(self, code: int, reason: str) -> None:
-        if self._socket.application_state is WebSocketState.CONNECTED:
-            try:
-                await self._within(self._socket.close(code, reason))
-            except (TimeoutError, WebSocketDisconnect, RuntimeError):
-                return  # it is gone already
-
-    async def _within(self, sending: Awaitable[None]) -> None:
-        async with asyncio.timeout(self._context.limits.stream_send_seconds_max):
-            await sending
 
 
 def _text(message: Mapping[str, Json]) -> str:
