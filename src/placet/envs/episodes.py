@@ -6,6 +6,7 @@ from dataclasses import replace
 from placet.kernel import Domain, Kernel, KernelConfig
 from placet.kernel.prng import mix64
 from placet.scenarios.ticks import require_time_for
+from placet.schemas.codec import without_numpy
 from placet.schemas.config import OnRuleError
 
 
@@ -24,8 +25,8 @@ class Episodes:
         tick_s: As passed.
 
     Raises:
-        ValueError: `steps_max` is below 1, an episode is longer than simulated time can be, or
-            `domain_factory` is not callable.
+        ValueError: `steps_max` is no int of at least 1, an episode is longer than simulated time
+            can be, or `domain_factory` is not callable.
     """
 
     def __init__(
@@ -42,8 +43,9 @@ class Episodes:
                 "domain_factory must be a class of a domain, or a function without arguments that "
                 f"returns one, got {domain_factory!r:.80}"
             )
-        if steps_max < 1:
-            raise ValueError(f"max_steps must be at least 1, got {steps_max!r}")
+        steps_max = without_numpy(steps_max)
+        if type(steps_max) is not int or steps_max < 1:
+            raise ValueError(f"max_steps must be an int of at least 1, got {steps_max!r}")
         require_time_for(steps_max, tick_s)
         self.steps_max, self.tick_s = steps_max, tick_s
         self._domain_factory = domain_factory
@@ -62,10 +64,16 @@ class Episodes:
         Args:
             seed: The same seed gives the same world. None is the next of the episodes that follow
                 from the latest seed.
+
+        Raises:
+            ValueError: The seed is no int.
         """
+        given = without_numpy(seed)
+        if given is not None and type(given) is not int:
+            raise ValueError(f"seed must be an int or None, got {seed!r:.80}")
         self._number += 1
-        if seed is not None:
-            self._seed, self._number = int(seed), 0
+        if given is not None:
+            self._seed, self._number = given, 0
         return self.present()
 
     def present(self) -> Kernel:

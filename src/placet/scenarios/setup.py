@@ -17,12 +17,12 @@ from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.ending import EndCondition, end_condition_of
 from placet.scenarios.opening import domain_of, require_kinds_of
 from placet.scenarios.policies import AnyPolicy, PolicyFactory, column_policies_of, policies_of
+from placet.scenarios.portrayals import table_problems
 from placet.scenarios.scenario import Scenario, as_text
 from placet.scenarios.thinking import Workers
 from placet.scenarios.ticks import tick_ns_of
 from placet.scenarios.values import Member, ScenarioError
 from placet.schemas.limits import Limits
-from placet.schemas.name_suggestions import did_you_mean
 from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.stores.url import open_event_log
 from placet.tables.collector import Collector
@@ -101,28 +101,12 @@ class RunSetup:
 def _require_portrayed(scenario: Scenario, domain: Domain) -> None:
     """Refuse a portrayal of a table by a field that it does not have.
 
-    The fields of entities of other collections are declared nowhere; the player names a field that
-    none has.
-
     Raises:
         ScenarioError: The field is unknown, or has several numbers in a row.
     """
     tables = {table.name: table.fields for table in domain.tables}
-    for name, portrayal in scenario.portrayal.items():
-        chosen: dict[str, str] = {str(mark): field for mark, field in portrayal.marks.items()}
-        if portrayal.color is not None:
-            chosen["color"] = portrayal.color
-        for key, wanted in chosen.items() if name in tables else ():
-            known = tables[name].get(wanted)
-            if known is None:
-                problem = f"{name} has no field {wanted!r}; "
-                problem += did_you_mean(wanted, list(tables[name]))
-            elif key != "color" and known.sizes:
-                problem = f"the field {wanted!r} of {name} has {known.sizes} numbers in a row; "
-                problem += "expected a field of one"
-            else:
-                continue
-            raise ScenarioError(scenario.name, f"portrayal.{name}.{key}", problem)
+    for name, key, problem in table_problems(scenario.portrayal, tables):
+        raise ScenarioError(scenario.name, f"portrayal.{name}.{key}", problem)
 
 
 def prepare(

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from placet.history.column_rows import refusal_counts, refused_count
-from placet.history.timeline.fold import Collections, changed_in
+from placet.history.timeline.fold import Collections, PlayedState, changed_in
 from placet.history.timeline.portrayal import layer_of, portrayals_of
 from placet.history.timeline.tables import TableEntities
 from placet.history.timeline.timeline import Moment, Place, PlayedStep, Timeline
@@ -101,7 +101,7 @@ def moment_head(moment: Moment) -> dict[str, Json]:
 
 
 def map_of(
-    moment: Moment,
+    state: PlayedState,
     color: str | None = None,
     tables: Collection[str] | None = None,
     portrayals: Portrayals = NO_PORTRAYALS,
@@ -109,13 +109,12 @@ def map_of(
     """Return the entities and rows with a place, as layers, and the color fields. O(entities).
 
     Args:
-        moment: The moment.
+        state: The state of a world at one moment.
         color: `collection/field` by which a collection or a table is colored, and no other; None
             for the portrayals, and a name that none has for none.
         tables: The tables of which layers are returned; None for all, and for other collections.
         portrayals: How collections and tables are drawn by default.
     """
-    state = moment.state
     layers = [] if tables is not None else _layers_of_entities(state.collections)
     has_places = bool(layers) if tables is None else _has_places(state.collections)
     drawn = portrayals_of(state, has_places=has_places)

@@ -210,7 +210,7 @@ def get_moment(played: PlayedWorld, query: MomentQuery) -> Json:
     def look(moment: Moment) -> tuple[dict[str, Json], LogPlace]:
         head = moments.moment_head(moment)
         if query.map:
-            head |= moments.map_of(moment, query.color, portrayals=played.source.portrayals)
+            head |= moments.map_of(moment.state, query.color, portrayals=played.source.portrayals)
         if query.collection is not None:
             collections, page = moment.state.entities(), (query.offset, query.limit)
             head["table"] = moments.table_of(collections, query.collection, *page, query.find)
@@ -243,7 +243,7 @@ def list_steps(played: PlayedWorld, query: StepsQuery) -> Json:
         if step.tables or collections:
 
             def layers(moment: Moment) -> Json:
-                rows = moments.map_of(moment, query.color, step.tables, portrayals)["map"]
+                rows = moments.map_of(moment.state, query.color, step.tables, portrayals)["map"]
                 return rows + moments.portrayed(moment, collections, query.color, portrayals)
 
             found["layers"] = timeline.look(step.place, layers, is_ahead=True)
