@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from placet.envs.episode_log import EpisodeLog
 from placet.kernel import Domain, Kernel, KernelConfig
 from placet.kernel.prng import mix64
 from placet.scenarios.ticks import require_time_for
 from placet.schemas.codec import without_numpy
 from placet.schemas.config import OnRuleError
+from placet.schemas.limits import Limits
 
 
 class Episodes:
@@ -58,12 +60,18 @@ class Episodes:
         """The latest seed."""
         return self._seed
 
-    def begin(self, seed: int | None) -> Kernel:
+    @property
+    def limits(self) -> Limits:
+        """The limits of the worlds."""
+        return self._config.limits
+
+    def begin(self, seed: int | None, log: EpisodeLog | None = None) -> Kernel:
         """Return the world of the next episode.
 
         Args:
             seed: The same seed gives the same world. None is the next of the episodes that follow
                 from the latest seed.
+            log: Gets the records of the world; None keeps none.
 
         Raises:
             ValueError: The seed is no int.
@@ -74,12 +82,16 @@ class Episodes:
         self._number += 1
         if given is not None:
             self._seed, self._number = given, 0
-        return self.present()
+        return self.present(log)
 
-    def present(self) -> Kernel:
+    def present(self, log: EpisodeLog | None = None) -> Kernel:
         """Return a new world with the seed of the present episode, or of the first before it."""
         seed = mix64(self._seed, max(self._number, 0))
-        return Kernel(self._domain_factory(), replace(self._config, seed=seed))
+        config = replace(self._config, seed=seed)
+        if log is None:
+            return Kernel(self._domain_factory(), config)
+        domain = self._domain_factory()
+        return Kernel(domain, config, sink=log.records, durability=log.durability)
 
     def restored(self, config: KernelConfig, snapshot: bytes) -> Kernel:
         """Return the world of a snapshot that a kernel of this configuration made."""

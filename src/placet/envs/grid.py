@@ -16,6 +16,7 @@ from placet.envs.parallel_env import (
     Registrations,
     WorldEnv,
     collects_nothing,
+    keeps_no_log,
 )
 from placet.envs.single_agent_env import SingleAgentEnv
 from placet.history.timeline.moments import NO_PORTRAYALS
@@ -113,6 +114,7 @@ def grid_env(
     render_mode: str | None = None,
     portrayal: Portrayals = NO_PORTRAYALS,
     collector: "Callable[[int], Collector | None]" = collects_nothing,
+    store: Callable[[int], str | None] = keeps_no_log,
 ) -> WorldEnv:
     """Create the environment of a grid whose agents start at positions drawn from the seed.
 
@@ -129,6 +131,7 @@ def grid_env(
         render_mode: As of `WorldEnv`.
         portrayal: As of `WorldEnv`.
         collector: As of `WorldEnv`.
+        store: As of `WorldEnv`.
 
     Raises:
         ValueError: An argument is invalid; the message names it.
@@ -160,6 +163,7 @@ def grid_env(
         render_mode=render_mode,
         portrayal=portrayal,
         collector=collector,
+        store=store,
     )
 
 

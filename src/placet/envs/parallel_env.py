@@ -24,6 +24,7 @@ from placet.envs.adapter_checks import (
     required_proposal,
     required_space,
 )
+from placet.envs.episode_log import EpisodeLog
 from placet.envs.episodes import Episodes
 from placet.envs.map_picture import MapCells
 from placet.envs.rendering import (
@@ -60,7 +61,7 @@ _PRIORITY: Final = 10
 _REQUIRED: Final = ("observation_space", "action_space", "to_intent", "observe", "reward")
 """Methods of an adapter that have no default."""
 
-_OF_WORLD: Final = frozenset({"kernel", "collector", "_viewer", "_views"})
+_OF_WORLD: Final = frozenset({"kernel", "collector", "_log", "_viewer", "_views"})
 """Attributes of an environment that a copy makes anew."""
 
 
@@ -133,6 +134,10 @@ def collects_nothing(_episode: int) -> None:
     """Return no collector of an episode."""
 
 
+def keeps_no_log(_episode: int) -> None:
+    """Return no store of an episode."""
+
+
 @explain_keywords
 class WorldEnv(ParallelEnv[str, Array, Any]):
     """A world as a PettingZoo parallel environment for multi-agent learning.
@@ -166,11 +171,14 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             each agent has a color of its own, and its name.
         collector: Creates the collector of an episode from the number of episodes before it; None
             collects nothing. It is closed when the next episode begins, and by `close`.
+        store: Returns the URL of the store that keeps the log of an episode, such as
+            `sqlite:///episode-0.db`, from the number of episodes before it; None keeps no log.
+            Each step is written before it returns.
         on_rule_error: `raise` the exception of a rule or a hook, whose step is undone as a whole;
             or `refuse` its batch as `rule_error`. That of `config` has no effect.
 
     A copy (`copy.deepcopy`, or a pickle in another process) continues the episode apart from the
-    original, and collects nothing in it. A pickle needs arguments that can be pickled, so no
+    original, and neither collects nor logs it. A pickle needs arguments that can be pickled, so no
     lambdas.
 
     Attributes:
@@ -193,6 +201,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         render_mode: str | None = None,
         portrayal: Portrayals = NO_PORTRAYALS,
         collector: "Callable[[int], Collector | None]" = collects_nothing,
+        store: Callable[[int], str | None] = keeps_no_log,
         on_rule_error: OnRuleError = "raise",
     ) -> None:
         self._episodes = Episodes(
@@ -210,7 +219,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._registrations = agents
         self._populations = {} if populations is None else populations
         self._steps = 0
-        self._make_collector = collector
+        self._make_collector, self._store_of = collector, store
+        self._log: EpisodeLog | None = None
         self._episodes_started = 0
         self.collector: Collector | None = None
         seed = self._episodes.seed
@@ -242,7 +252,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         config, world = state.pop("world")
         vars(self).update(state)
-        self.collector = None
+        self.collector = self._log = None
         self.kernel = self._episodes.restored(config, world)
         self._viewer = Viewer(self.kernel)
         self._views = self._read_views()
@@ -272,11 +282,14 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         Raises:
             PlacetError: An agent cannot be registered.
             CollectError: The rows of the last episode cannot be written.
+            StoreError: The store of the episode cannot be written, or has a log.
             ValueError: The first observation of an agent is not in its space, the agents have
                 other names than for the first seed, or the world is to be drawn and has no places.
         """
-        self._close_collector()
-        self.kernel = self._episodes.begin(seed)
+        self._close_episode()
+        store = self._store_of(self._episodes_started)
+        self._log = None if store is None else EpisodeLog(store, self._episodes.limits)
+        self.kernel = self._episodes.begin(seed, self._log)
         self._steps = 0
         self.agents = list(self.possible_agents)
         world_seed = self.kernel.config.seed
@@ -291,6 +304,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             self.kernel.register_population(name, **keywords)
         for agent, keywords in registrations.items():
             self.kernel.register_agent(agent, **keywords)
+        self._flush()
         self.collector = self._make_collector(self._episodes_started)
         self._episodes_started += 1
         if self.collector is not None:
@@ -326,6 +340,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             ValueError: An action is outside its space, or of an agent that is not active, or the
                 episode has ended.
             CollectError: A function of the collector raised, or its rows cannot be written.
+            StoreError: The log of the episode cannot be written.
         """
         self._check_actions(actions)
         before, adapter = self._views, self._adapter
@@ -333,6 +348,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         proposals = {agent: self._batch(agent, actions[agent]) for agent in acting}
         batches = {agent: batch for agent, batch in proposals.items() if batch}
         decided = whole_step(self.kernel, self._episodes.tick_s, [*batches.values()])
+        self._flush()
         verdicts = dict(zip(batches, decided, strict=True))
         self._collect_refusals(batches, verdicts)
         self._steps += 1
@@ -372,14 +388,16 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         return state
 
     def close(self) -> None:
-        """Close the collector of the present episode, so that its tables are whole, and the window.
+        """Close the window, and the log and the collector of the present episode.
+
+        The tables of the collector are whole then. A later step of the episode is not logged.
 
         Raises:
             CollectError: They cannot be written, or the collecting has failed.
         """
         if self._rendering is not None:
             self._rendering.close()
-        self._close_collector()
+        self._close_episode()
 
     def render(self) -> Array | None:
         """Return the picture of the world: an array of 480 x 640 x 3, uint8, with `rgb_array`.
@@ -401,7 +419,14 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         if self.render_mode == "human":
             self.render()
 
-    def _close_collector(self) -> None:
+    def _flush(self) -> None:
+        if self._log is not None:
+            self._log.flush(self.kernel)
+
+    def _close_episode(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
         if self.collector is not None:
             self.collector.close()
 
