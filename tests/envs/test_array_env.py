@@ -532,7 +532,7 @@ def test_masks_of_parts_are_one_after_another_and_a_box_has_none():
     ("make", "message"),
     [
         (lambda: line_env(0), "count must be an int of at least 1, got 0"),
-        (lambda: line_env(max_steps=0), "max_steps must be at least 1, got 0"),
+        (lambda: line_env(max_steps=0), "max_steps must be an int of at least 1, got 0"),
         (lambda: line_env(adapter=Shaped(observation_space=Discrete(3))), "must return a Box, got"),
         (lambda: line_env(adapter=Shaped(action_space=Dict())), r"or a Box, got Dict\(\)"),
         (

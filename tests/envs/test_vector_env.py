@@ -165,7 +165,7 @@ def test_wrong_arguments_are_refused(make, message):
 def test_the_registered_grid_passes_gymnasiums_checks():
     env = gymnasium.make("placet/Grid-v0", width=4, height=4, max_steps=9)
     assert isinstance(env.unwrapped, SingleAgentEnv)
-    check_env(env.unwrapped, skip_render_check=True)
+    check_env(env.unwrapped)
     env.reset(seed=1)
     infos = [env.step(2)[4] for _ in range(5)]
     assert "world.out_of_bounds" in {info.get("code") for info in infos}
@@ -173,7 +173,7 @@ def test_the_registered_grid_passes_gymnasiums_checks():
     drawn = gymnasium.make("placet/Grid-v0", render_mode="rgb_array")
     drawn.reset()
     picture: Any = drawn.render()
-    assert picture.shape == (320, 480, 3)
+    assert picture.shape == (480, 640, 3)
 
 
 def test_gymnasium_makes_vectors_of_the_grid_and_of_a_registered_array_environment():

@@ -16,6 +16,7 @@ from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from placet.envs.adapter_checks import require_adapter
 from placet.envs.array_adapter import ArrayAdapter
 from placet.envs.array_checks import (
     checked_actions,
@@ -42,6 +43,8 @@ Step: TypeAlias = tuple[Array, Array, Array, Array, list[dict[str, Any]]]
 
 NO_ACTION: Final = -1
 """The code of a member that proposed nothing in the step."""
+
+_REQUIRED: Final = ("observation_space", "action_space", "to_payload", "observe", "reward")
 
 
 @explain_array_keywords
@@ -129,6 +132,7 @@ class ArrayEnv:
         self._episodes = Episodes(
             domain_factory, config, on_rule_error, steps_max=max_steps, tick_s=tick_s
         )
+        require_adapter(adapter, ArrayAdapter, _REQUIRED)
         self._adapter, self._population, self._table = adapter, population, table
         self._columns = {} if columns is None else columns
         self.num_agents = count

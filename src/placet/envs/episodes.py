@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from placet.envs.episode_log import EpisodeLog
 from placet.kernel import Domain, Kernel, KernelConfig
 from placet.kernel.prng import mix64
 from placet.scenarios.ticks import require_time_for
+from placet.schemas.codec import without_numpy
 from placet.schemas.config import OnRuleError
+from placet.schemas.limits import Limits
 
 
 class Episodes:
@@ -24,8 +27,8 @@ class Episodes:
         tick_s: As passed.
 
     Raises:
-        ValueError: `steps_max` is below 1, an episode is longer than simulated time can be, or
-            `domain_factory` is not callable.
+        ValueError: `steps_max` is no int of at least 1, an episode is longer than simulated time
+            can be, or `domain_factory` is not callable.
     """
 
     def __init__(
@@ -42,8 +45,9 @@ class Episodes:
                 "domain_factory must be a class of a domain, or a function without arguments that "
                 f"returns one, got {domain_factory!r:.80}"
             )
-        if steps_max < 1:
-            raise ValueError(f"max_steps must be at least 1, got {steps_max!r}")
+        steps_max = without_numpy(steps_max)
+        if type(steps_max) is not int or steps_max < 1:
+            raise ValueError(f"max_steps must be an int of at least 1, got {steps_max!r}")
         require_time_for(steps_max, tick_s)
         self.steps_max, self.tick_s = steps_max, tick_s
         self._domain_factory = domain_factory
@@ -56,22 +60,38 @@ class Episodes:
         """The latest seed."""
         return self._seed
 
-    def begin(self, seed: int | None) -> Kernel:
+    @property
+    def limits(self) -> Limits:
+        """The limits of the worlds."""
+        return self._config.limits
+
+    def begin(self, seed: int | None, log: EpisodeLog | None = None) -> Kernel:
         """Return the world of the next episode.
 
         Args:
             seed: The same seed gives the same world. None is the next of the episodes that follow
                 from the latest seed.
-        """
-        self._number += 1
-        if seed is not None:
-            self._seed, self._number = int(seed), 0
-        return self.present()
+            log: Gets the records of the world; None keeps none.
 
-    def present(self) -> Kernel:
+        Raises:
+            ValueError: The seed is no int.
+        """
+        given = without_numpy(seed)
+        if given is not None and type(given) is not int:
+            raise ValueError(f"seed must be an int or None, got {seed!r:.80}")
+        self._number += 1
+        if given is not None:
+            self._seed, self._number = given, 0
+        return self.present(log)
+
+    def present(self, log: EpisodeLog | None = None) -> Kernel:
         """Return a new world with the seed of the present episode, or of the first before it."""
         seed = mix64(self._seed, max(self._number, 0))
-        return Kernel(self._domain_factory(), replace(self._config, seed=seed))
+        config = replace(self._config, seed=seed)
+        if log is None:
+            return Kernel(self._domain_factory(), config)
+        domain = self._domain_factory()
+        return Kernel(domain, config, sink=log.records, durability=log.durability)
 
     def restored(self, config: KernelConfig, snapshot: bytes) -> Kernel:
         """Return the world of a snapshot that a kernel of this configuration made."""

@@ -16,12 +16,15 @@ from placet.envs.parallel_env import (
     Registrations,
     WorldEnv,
     collects_nothing,
+    keeps_no_log,
 )
 from placet.envs.single_agent_env import SingleAgentEnv
+from placet.history.timeline.moments import NO_PORTRAYALS
 from placet.kernel.prng import randint_below
 from placet.plugins.domains import find_domain
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
+from placet.schemas.portrayal import Portrayals
 from placet.schemas.view import View
 
 if TYPE_CHECKING:
@@ -53,6 +56,8 @@ class MoveOnGrid(EnvAdapter):
         self._goal = goal
         self._others = others
         self.map_frame = (0.0, 0.0, width - 1.0, height - 1.0)
+        self.map_cell = 1.0
+        self.map_goals = [(float(goal[0]), float(goal[1]))]
         self._highest = np.tile(np.array([width - 1, height - 1], np.float32), (2 + others, 1))
 
     def observation_space(self, agent: str) -> Space[Any]:
@@ -107,7 +112,9 @@ def grid_env(
     others_max: int = 8,
     max_steps: int = 100,
     render_mode: str | None = None,
+    portrayal: Portrayals = NO_PORTRAYALS,
     collector: "Callable[[int], Collector | None]" = collects_nothing,
+    store: Callable[[int], str | None] = keeps_no_log,
 ) -> WorldEnv:
     """Create the environment of a grid whose agents start at positions drawn from the seed.
 
@@ -122,16 +129,30 @@ def grid_env(
         others_max: Largest number of other agents in an observation, the nearest ones.
         max_steps: Steps after which the episode is truncated.
         render_mode: As of `WorldEnv`.
+        portrayal: As of `WorldEnv`.
         collector: As of `WorldEnv`.
+        store: As of `WorldEnv`.
 
     Raises:
         ValueError: An argument is invalid; the message names it.
     """
-    if others_max < 0:
-        raise ValueError(f"others_max must be at least 0, got {others_max!r}")
-    middle = (width // 2, height // 2)
+    _require_names(agents)
+    for name, number, least in (
+        ("width", width, 1),
+        ("height", height, 1),
+        ("others_max", others_max, 0),
+    ):
+        if type(number) is not int or number < least:
+            raise ValueError(f"{name} must be an int of at least {least}, got {number!r}")
+    middle = (width // 2, height // 2) if goal is None else goal
+    if (
+        len(middle) != len(STEPS[0])
+        or middle[0] not in range(width)
+        or middle[1] not in range(height)
+    ):
+        raise ValueError(f"goal must be a cell of the grid of {width} x {height}, got {goal!r}")
     others = min(others_max, max(0, len(agents) - 1))
-    adapter = MoveOnGrid(width, height, middle if goal is None else goal, others)
+    adapter = MoveOnGrid(width, height, middle, others)
     world = find_domain("world")
     bounds = [[0, 0], [width - 1, height - 1]]
     return WorldEnv(
@@ -140,7 +161,9 @@ def grid_env(
         partial(_random_positions, tuple(agents), width, height),
         max_steps=max_steps,
         render_mode=render_mode,
+        portrayal=portrayal,
         collector=collector,
+        store=store,
     )
 
 
@@ -152,6 +175,11 @@ def single_grid_env(*, render_mode: str | None = None, **options: Any) -> Single
         **options: As of `grid_env`.
     """
     return SingleAgentEnv(grid_env(("agent",), render_mode=render_mode, **options))
+
+
+def _require_names(agents: Sequence[str]) -> None:
+    if isinstance(agents, str) or len(set(agents)) < len(agents):
+        raise ValueError(f"agents must be a sequence of different names, got {agents!r:.80}")
 
 
 def _random_positions(agents: Sequence[str], width: int, height: int, seed: int) -> Registrations:

@@ -5,21 +5,44 @@ store. The gate decides about every action: a refused one changes nothing and is
 `infos`. Effects that rules emit stay open in the kernel; nothing is executed or settled here.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
-from gymnasium.spaces import Discrete, Space
+from gymnasium.spaces import Space
 from pettingzoo.utils.env import ParallelEnv
 
 from placet.actors.observation.viewer import Viewer
+from placet.envs.adapter_checks import (
+    fitting,
+    given_for,
+    mask_of,
+    require_adapter,
+    required_actions,
+    required_bool,
+    required_number,
+    required_proposal,
+    required_space,
+)
+from placet.envs.episode_log import EpisodeLog
 from placet.envs.episodes import Episodes
+from placet.envs.map_picture import MapCells
+from placet.envs.rendering import (
+    RENDER_FPS,
+    RENDER_MODES,
+    Rendering,
+    captions_of,
+    require_portrayals,
+    require_render_mode,
+)
+from placet.history.timeline.moments import NO_PORTRAYALS
 from placet.kernel import Domain, KernelConfig, WorldState
 from placet.runtime.kernel_world import whole_step
 from placet.schemas.codec import Json
 from placet.schemas.config import OnRuleError
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.keywords import explain_keywords
+from placet.schemas.portrayal import Portrayals
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
@@ -35,7 +58,10 @@ Populations: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 MAX_STEPS: Final = 1_000
 _PRIORITY: Final = 10
-_OF_WORLD: Final = frozenset({"kernel", "collector", "_viewer", "_views"})
+_REQUIRED: Final = ("observation_space", "action_space", "to_intent", "observe", "reward")
+"""Methods of an adapter that have no default."""
+
+_OF_WORLD: Final = frozenset({"kernel", "collector", "_log", "_viewer", "_views"})
 """Attributes of an environment that a copy makes anew."""
 
 
@@ -48,9 +74,16 @@ class EnvAdapter(Protocol):
     Attributes:
         map_frame: `(left, bottom, right, top)` that a drawn map shows at least; None shows the
             entities that exist.
+        map_cell: Side of the cells that a drawn map has lines for; positions are their centers.
+            None draws no lines.
+        map_goals: Positions that a drawn map shows as goals.
+        map_blocked: Positions that a drawn map shows as blocked cells.
     """
 
     map_frame: tuple[float, float, float, float] | None = None
+    map_cell: float | None = None
+    map_goals: Sequence[tuple[float, float]] = ()
+    map_blocked: Sequence[tuple[float, float]] = ()
 
     def observation_space(self, agent: str) -> Space[Any]:
         """Return the space of an agent's observations; called once."""
@@ -101,7 +134,8 @@ def collects_nothing(_episode: int) -> None:
     """Return no collector of an episode."""
 
 
-RENDER_MODES: Final = ("rgb_array",)
+def keeps_no_log(_episode: int) -> None:
+    """Return no store of an episode."""
 
 
 @explain_keywords
@@ -130,14 +164,21 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         max_steps: Steps after which the episode is truncated.
         tick_s: Simulated seconds of a step.
         config: Quotas, limits and so on; its seed is used until `reset` gets one.
-        render_mode: `rgb_array`: `render` draws the map of the world; None draws nothing.
+        render_mode: `human`: `reset` and `step` show the map of the world in a window, at most 10
+            steps a second. `rgb_array`: `render` returns the map. None draws nothing. Needs pygame,
+            the extra `render`.
+        portrayal: How the map draws collections and tables, by name, as in a scenario; without one
+            each agent has a color of its own, and its name.
         collector: Creates the collector of an episode from the number of episodes before it; None
             collects nothing. It is closed when the next episode begins, and by `close`.
+        store: Returns the URL of the store that keeps the log of an episode, such as
+            `sqlite:///episode-0.db`, from the number of episodes before it; None keeps no log.
+            Each step is written before it returns.
         on_rule_error: `raise` the exception of a rule or a hook, whose step is undone as a whole;
             or `refuse` its batch as `rule_error`. That of `config` has no effect.
 
     A copy (`copy.deepcopy`, or a pickle in another process) continues the episode apart from the
-    original, and collects nothing in it. A pickle needs arguments that can be pickled, so no
+    original, and neither collects nor logs it. A pickle needs arguments that can be pickled, so no
     lambdas.
 
     Attributes:
@@ -158,32 +199,51 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         tick_s: float = 1.0,
         config: KernelConfig | None = None,
         render_mode: str | None = None,
+        portrayal: Portrayals = NO_PORTRAYALS,
         collector: "Callable[[int], Collector | None]" = collects_nothing,
+        store: Callable[[int], str | None] = keeps_no_log,
         on_rule_error: OnRuleError = "raise",
     ) -> None:
         self._episodes = Episodes(
             domain_factory, config, on_rule_error, steps_max=max_steps, tick_s=tick_s
         )
-        if render_mode not in {None, *RENDER_MODES}:
-            raise ValueError(f"render_mode must be 'rgb_array' or None, got {render_mode!r}")
-        self.metadata = {"name": "placet_v0", "render_modes": list(RENDER_MODES)}
+        require_adapter(adapter, EnvAdapter, _REQUIRED)
+        require_render_mode(render_mode)
+        self.metadata = {
+            "name": "placet_v0",
+            "render_modes": list(RENDER_MODES),
+            "render_fps": RENDER_FPS,
+        }
         self.render_mode = render_mode
-        self._frame = adapter.map_frame
         self._adapter = adapter
         self._registrations = agents
         self._populations = {} if populations is None else populations
         self._steps = 0
-        self._make_collector = collector
+        self._make_collector, self._store_of = collector, store
+        self._log: EpisodeLog | None = None
         self._episodes_started = 0
         self.collector: Collector | None = None
-        self.possible_agents = list(self._names_for(self._episodes.seed))
+        seed = self._episodes.seed
+        self.possible_agents = _names_of(
+            given_for(agents, seed, "agents"), given_for(self._populations, seed, "populations")
+        )
+        if not self.possible_agents:
+            raise ValueError("an environment needs an agent: pass agents, populations, or both")
         self.agents: list[str] = []
-        self.observation_spaces = {a: adapter.observation_space(a) for a in self.possible_agents}
-        self.action_spaces = {a: adapter.action_space(a) for a in self.possible_agents}
+        self.observation_spaces = self._spaces("observation_space", adapter.observation_space)
+        self.action_spaces = self._spaces("action_space", adapter.action_space)
         if (state_space := adapter.state_space()) is not None:
             self.state_space = state_space
         self._views: dict[str, View] = {}
         self.kernel = self._episodes.present()
+        require_portrayals(portrayal, self.kernel)
+        self._caption: Sequence[str] = ()
+        self._rendering = None
+        if render_mode is not None:
+            cells = MapCells(adapter.map_cell, adapter.map_goals, adapter.map_blocked)
+            self._rendering = Rendering(
+                render_mode, self.possible_agents, portrayal, cells, adapter.map_frame
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name not in _OF_WORLD}
@@ -192,7 +252,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         config, world = state.pop("world")
         vars(self).update(state)
-        self.collector = None
+        self.collector = self._log = None
         self.kernel = self._episodes.restored(config, world)
         self._viewer = Viewer(self.kernel)
         self._views = self._read_views()
@@ -222,25 +282,41 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         Raises:
             PlacetError: An agent cannot be registered.
             CollectError: The rows of the last episode cannot be written.
+            StoreError: The store of the episode cannot be written, or has a log.
+            ValueError: The first observation of an agent is not in its space, the agents have
+                other names than for the first seed, or the world is to be drawn and has no places.
         """
-        self.close()
-        self.kernel = self._episodes.begin(seed)
+        self._close_episode()
+        store = self._store_of(self._episodes_started)
+        self._log = None if store is None else EpisodeLog(store, self._episodes.limits)
+        self.kernel = self._episodes.begin(seed, self._log)
         self._steps = 0
         self.agents = list(self.possible_agents)
         world_seed = self.kernel.config.seed
-        for name, keywords in _given(self._populations, world_seed, "populations").items():
+        populations = given_for(self._populations, world_seed, "populations")
+        registrations = given_for(self._registrations, world_seed, "agents")
+        if (names := _names_of(registrations, populations)) != self.possible_agents:
+            raise ValueError(
+                "agents and populations must have one list of names for every seed, "
+                f"{self.possible_agents!r:.80}, got {names!r:.80}"
+            )
+        for name, keywords in populations.items():
             self.kernel.register_population(name, **keywords)
-        registrations = _given(self._registrations, world_seed, "agents")
-        for agent in self.agents:
-            if agent in registrations:
-                self.kernel.register_agent(agent, **registrations[agent])
+        for agent, keywords in registrations.items():
+            self.kernel.register_agent(agent, **keywords)
+        self._flush()
         self.collector = self._make_collector(self._episodes_started)
         self._episodes_started += 1
         if self.collector is not None:
             self.collector.attach(self.kernel)
         self._viewer = Viewer(self.kernel)
         self._views = self._read_views()
-        return self._observations(), {agent: self._info(agent, None) for agent in self.agents}
+        observations = self._observations(is_first=True)
+        if self._rendering is not None:
+            self._caption = ()
+            self._rendering.begin(self.kernel)
+            self._show()
+        return observations, {agent: self._info(agent, None) for agent in self.agents}
 
     def step(
         self, actions: Mapping[str, Any]
@@ -264,6 +340,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             ValueError: An action is outside its space, or of an agent that is not active, or the
                 episode has ended.
             CollectError: A function of the collector raised, or its rows cannot be written.
+            StoreError: The log of the episode cannot be written.
         """
         self._check_actions(actions)
         before, adapter = self._views, self._adapter
@@ -271,18 +348,27 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         proposals = {agent: self._batch(agent, actions[agent]) for agent in acting}
         batches = {agent: batch for agent, batch in proposals.items() if batch}
         decided = whole_step(self.kernel, self._episodes.tick_s, [*batches.values()])
+        self._flush()
         verdicts = dict(zip(batches, decided, strict=True))
         self._collect_refusals(batches, verdicts)
         self._steps += 1
         after = self._views = self._read_views()
         active = self.agents
-        observations = self._observations()
-        rewards = {a: float(adapter.reward(before[a], after[a], a)) for a in active}
+        observations = self._observations(is_first=False)
+        rewards = {
+            a: required_number("reward", a, adapter.reward(before[a], after[a], a)) for a in active
+        }
         alive = self.kernel.ledger.agents
-        terminations = {a: a not in alive or bool(adapter.is_done(after[a], a)) for a in active}
+        terminations = {
+            a: a not in alive or required_bool("is_done", a, adapter.is_done(after[a], a))
+            for a in active
+        }
         truncations = dict.fromkeys(active, self._steps >= self._episodes.steps_max)
         infos = {agent: self._info(agent, verdicts.get(agent)) for agent in active}
         self.agents = [a for a in active if not (terminations[a] or truncations[a])]
+        if self._rendering is not None:
+            self._caption = captions_of(rewards, infos)
+            self._show()
         return observations, rewards, terminations, truncations, infos
 
     def state(self) -> Array:
@@ -298,29 +384,51 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
                 f"{type(self._adapter).__name__} has no state; define state_space() and "
                 "state(world) in the adapter"
             )
-        return _fitting("state", self._adapter.state(self.kernel.state), space)
+        state: Array = fitting("state", self._adapter.state(self.kernel.state), space)
+        return state
 
     def close(self) -> None:
-        """Close the collector of the present episode, so that its tables are whole.
+        """Close the window, and the log and the collector of the present episode.
+
+        The tables of the collector are whole then. A later step of the episode is not logged.
 
         Raises:
             CollectError: They cannot be written, or the collecting has failed.
         """
+        if self._rendering is not None:
+            self._rendering.close()
+        self._close_episode()
+
+    def render(self) -> Array | None:
+        """Return the picture of the world: an array of 480 x 640 x 3, uint8, with `rgb_array`.
+
+        With `human` the window shows it, as it does by itself after each step, and None is
+        returned, as where `render_mode` is None. The map shows entities and rows with a place, as
+        the player does, and the cells of the adapter; it widens to all places that it has shown.
+        The caption has the step, and the latest reward of each agent or the refusal of its action.
+
+        Raises:
+            RuntimeError: No window can be opened.
+        """
+        if self._rendering is None:
+            return None
+        caption = "   ".join((f"step {self._steps}", *self._caption))
+        return self._rendering.render(self.kernel, caption)
+
+    def _show(self) -> None:
+        if self.render_mode == "human":
+            self.render()
+
+    def _flush(self) -> None:
+        if self._log is not None:
+            self._log.flush(self.kernel)
+
+    def _close_episode(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
         if self.collector is not None:
             self.collector.close()
-
-    def render(self) -> "Array | None":
-        """Return the map of the world, from above: height x width x 3, uint8.
-
-        None if `render_mode` is None. Entities with a `position` of two or three numbers are drawn
-        as the player draws them; the map widens to all positions that it has shown.
-        """
-        if self.render_mode is None:
-            return None
-        from placet.envs.map_image import draw_map  # noqa: PLC0415  # few environments are drawn
-
-        image, self._frame = draw_map(self.kernel.state, self._frame)
-        return image
 
     def _collect_refusals(
         self, batches: Mapping[str, Sequence[Mapping[str, Json]]], verdicts: Mapping[str, Verdict]
@@ -331,17 +439,11 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             self.collector.note(batches[agent], verdict, self._steps)
         self.collector.check()
 
-    def _names_for(self, seed: int) -> Iterator[str]:
-        yield from _given(self._registrations, seed, "agents")
-        for name, keywords in _given(self._populations, seed, "populations").items():
-            yield from (f"{name}:{number}" for number in range(keywords["count"]))
+    def _spaces(self, method: str, space_of: Callable[[str], Space[Any]]) -> dict[str, Space[Any]]:
+        return {a: required_space(method, a, space_of(a)) for a in self.possible_agents}
 
     def _check_actions(self, actions: Mapping[str, Any]) -> None:
-        if not self.agents:
-            raise ValueError("the episode has ended; call reset to start the next")
-        unknown = sorted(set(actions) - set(self.agents))
-        if unknown:
-            raise ValueError(f"{unknown[0]!r} is not an active agent; active are {self.agents}")
+        required_actions(actions, self.agents, has_begun=self._episodes_started > 0)
         for agent, action in actions.items():
             space = self.action_space(agent)
             if not space.contains(action):
@@ -350,10 +452,12 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
     def _read_views(self) -> dict[str, View]:
         return {agent: self._viewer.view(self.kernel, agent) for agent in self.agents}
 
-    def _observations(self) -> dict[str, Array]:
-        observe, spaces = self._adapter.observe, self.observation_spaces
+    def _observations(self, *, is_first: bool) -> dict[str, Array]:
+        observe, spaces, views = self._adapter.observe, self.observation_spaces, self._views
         return {
-            agent: _fitting("observe", observe(self._views[agent], agent), spaces[agent])
+            agent: fitting(
+                "observe", observe(views[agent], agent), spaces[agent], is_first=is_first
+            )
             for agent in self.agents
         }
 
@@ -362,13 +466,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         mask = self._adapter.action_mask(self._views[agent], agent)
         if mask is None:
             return info
-        space, given = self.action_spaces[agent], np.asarray(mask)
-        if isinstance(space, Discrete) and given.shape != (space.n,):
-            raise ValueError(
-                f"action_mask() must return one item for each of {space.n} actions, "
-                f"got an array of shape {given.shape}"
-            )
-        return info | {"action_mask": given.astype(np.int8)}
+        return info | {"action_mask": mask_of(mask, self.action_spaces[agent])}
 
     def _batch(self, agent: str, action: Any) -> list[dict[str, Json]]:  # noqa: ANN401
         """Return the intents of an action; empty if it proposes nothing."""
@@ -390,6 +488,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
     def _intent(
         self, agent: str, proposal: Mapping[str, Json], req_id: str, view: View
     ) -> dict[str, Json]:
+        required_proposal(proposal, self.kernel.registry.kinds)
         return {
             "priority": _PRIORITY,
             "schema_version": SCHEMA_VERSION,
@@ -400,30 +499,18 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         }
 
 
+def _names_of(registrations: Registrations, populations: Populations) -> list[str]:
+    """Return the names of the agents, those registered by themselves first."""
+    members = (
+        f"{name}:{number}"
+        for name, keywords in populations.items()
+        for number in range(keywords["count"])
+    )
+    return [*registrations, *members]
+
+
 def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
-
-
-def _given(value: Any, seed: int, what: str) -> Mapping[str, Any]:  # noqa: ANN401
-    """Return a mapping, or the one that a function of the seed returns."""
-    given: Any = value(seed) if callable(value) else value
-    if not isinstance(given, Mapping):
-        raise ValueError(
-            f"{what} must map names to the keywords of their registration, such as "
-            f'{{"ann": {{}}}}, got {given!r:.80}'
-        )
-    return given
-
-
-def _fitting(method: str, array: Any, space: Space[Any]) -> Array:  # noqa: ANN401
-    """Return an array of the adapter. Gymnasium's spaces of dicts and the like have no shape."""
-    if space.shape is not None and np.shape(array) != space.shape:
-        raise ValueError(
-            f"{method}() must return an array of shape {space.shape}, as its space has, "
-            f"got {np.shape(array)}"
-        )
-    fitting: Array = array
-    return fitting
 
 
 def _info_of(verdict: Verdict | None) -> dict[str, Json]:

@@ -1,14 +1,12 @@
 """A world with one agent as an environment of gymnasium, the interface of single-agent learning."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import gymnasium
+from pettingzoo.utils.env import ParallelEnv
 
 from placet.envs.parallel_env import Array, WorldEnv
-
-RENDER_FPS: Final = 10
-"""Frames a second at which gymnasium shows or saves the steps."""
 
 
 class SingleAgentEnv(gymnasium.Env[Array, Any]):
@@ -21,10 +19,12 @@ class SingleAgentEnv(gymnasium.Env[Array, Any]):
         env: As passed.
 
     Raises:
-        ValueError: It has none, or several agents.
+        ValueError: It is no environment of PettingZoo, or has none or several agents.
     """
 
     def __init__(self, env: WorldEnv) -> None:
+        if not isinstance(env, ParallelEnv):
+            raise ValueError(f"a SingleAgentEnv is made of a WorldEnv, got {env!r:.80}")
         if len(env.possible_agents) != 1:
             raise ValueError(
                 f"a SingleAgentEnv has one agent, got {len(env.possible_agents)}: "
@@ -32,7 +32,7 @@ class SingleAgentEnv(gymnasium.Env[Array, Any]):
             )
         (self._agent,) = env.possible_agents
         self.env, self.render_mode = env, env.render_mode
-        self.metadata = env.metadata | {"render_fps": RENDER_FPS}
+        self.metadata = env.metadata
         self.observation_space = env.observation_space(self._agent)
         self.action_space = env.action_space(self._agent)
 
@@ -52,9 +52,9 @@ class SingleAgentEnv(gymnasium.Env[Array, Any]):
         return observations[agent], rewards[agent], *ends, infos[agent]
 
     def render(self) -> Any:  # noqa: ANN401  # as gymnasium's
-        """Return the map of the world; as `WorldEnv.render`."""
+        """Return the picture of the world; as `WorldEnv.render`."""
         return self.env.render()
 
     def close(self) -> None:
-        """Close the collector of the present episode."""
+        """Close the collector of the present episode, and the window."""
         self.env.close()

@@ -53,6 +53,11 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
         *,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
+        if not callable(make_env):
+            raise ValueError(
+                "make_env must be a function without arguments that returns an ArrayEnv, "
+                f"got {make_env!r:.80}"
+            )
         if type(worlds) is not int or worlds < 1:
             raise ValueError(f"worlds must be an int of at least 1, got {worlds!r}")
         mode = AutoresetMode(autoreset_mode)

@@ -1,14 +1,20 @@
-"""The portrayals of a recorded run, whose log has none."""
+"""The portrayals of a recorded run, whose log has none; and fields of tables that do not exist."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from placet.history.timeline.links import NetworkLike
 from placet.plugins.domains import import_from_here
 from placet.scenarios.loader import bundled, read_table
 from placet.scenarios.scenario import Scenario, build_scenario
 from placet.scenarios.values import ScenarioError
-from placet.schemas.portrayal import Portrayals
+from placet.schemas.name_suggestions import did_you_mean
+from placet.schemas.portrayal import Portrayal, Portrayals
+
+if TYPE_CHECKING:
+    from placet.kernel import Table
 
 
 def portrayals_of(scenario: str | Path) -> tuple[Portrayals, str]:
@@ -57,3 +63,41 @@ def bundled_portrayals(recorded: Scenario) -> Portrayals:
         return {}
     found, domain = portrayals_of(recorded.name)
     return found if domain == recorded.domain else {}
+
+
+def table_problems(
+    portrayals: Portrayals, tables: "Iterable[Table]"
+) -> Iterator[tuple[str, str, str]]:
+    """Yield name, key and problem of what the portrayals of tables name and the tables do not have.
+
+    The fields of entities of other collections are declared nowhere; a reader of a state names a
+    field that none has.
+    """
+    for table in tables:
+        if table.name in portrayals:
+            for key, problem in _problems(portrayals[table.name], table):
+                yield table.name, key, problem
+
+
+def _problems(portrayal: Portrayal, table: "Table") -> Iterator[tuple[str, str]]:
+    name, network = table.name, cast("NetworkLike | None", portrayal.network)
+    if portrayal.width is not None and (table.rows or 0) % portrayal.width:
+        problem = f"{name} has {table.rows} cells, which are no rows of {portrayal.width}"
+        yield "width", problem
+    if network is not None and table.rows not in {None, network.count}:
+        yield "network", f"{name} has {table.rows} rows, and the network {network.count} nodes"
+    chosen: dict[str, str | None] = {str(mark): field for mark, field in portrayal.marks.items()}
+    chosen |= {"color": portrayal.color, "links": portrayal.links}
+    for key, wanted in chosen.items():
+        known = None if wanted is None else table.fields.get(wanted)
+        if wanted is None:
+            continue
+        if known is None:
+            suggestion = did_you_mean(wanted, list(table.fields))
+            yield key, f"{name} has no field {wanted!r}; {suggestion}"
+        elif key == "links" and not known.dtype.startswith(("i", "u")):
+            problem = f"the field {wanted!r} of {name} has values of {known.dtype}; "
+            yield key, f"{problem}expected the numbers of rows, such as i4"
+        elif key not in {"color", "links"} and known.sizes:
+            problem = f"the field {wanted!r} of {name} has {known.sizes} numbers in a row; "
+            yield key, f"{problem}expected a field of one"

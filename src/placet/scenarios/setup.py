@@ -17,13 +17,12 @@ from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.ending import EndCondition, end_condition_of
 from placet.scenarios.opening import domain_of, require_kinds_of
 from placet.scenarios.policies import AnyPolicy, PolicyFactory, column_policies_of, policies_of
-from placet.scenarios.portrayals import with_networks
+from placet.scenarios.portrayals import table_problems, with_networks
 from placet.scenarios.scenario import Scenario, as_text
 from placet.scenarios.thinking import Workers
 from placet.scenarios.ticks import tick_ns_of
 from placet.scenarios.values import Member, ScenarioError
 from placet.schemas.limits import Limits
-from placet.schemas.name_suggestions import did_you_mean
 from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.stores.url import open_event_log
 from placet.tables.collector import Collector
@@ -102,42 +101,14 @@ class RunSetup:
 def _require_portrayed(scenario: Scenario, domain: Domain) -> None:
     """Refuse a portrayal of a table by a field that it does not have, or by another width.
 
-    The fields of entities of other collections are declared nowhere; the player names a field that
-    none has.
-
     Raises:
         ScenarioError: The field is unknown, or has several numbers in a row; the rows of the table
             are not whole rows of a grid of the width; or the network does not exist, or has
             another number of nodes.
     """
-    tables = {table.name: table.fields for table in domain.tables}
-    rows = {table.name: table.rows for table in domain.tables}
-    networks = with_networks(scenario.name, scenario.portrayal)
-    for name, portrayal in scenario.portrayal.items():
-        if portrayal.width is not None and (rows.get(name) or 0) % portrayal.width:
-            problem = f"{name} has {rows[name]} cells, which are no rows of {portrayal.width}"
-            raise ScenarioError(scenario.name, f"portrayal.{name}.width", problem)
-        network: Any = networks[name].network
-        if network is not None and rows.get(name, network.count) != network.count:
-            problem = f"{name} has {rows[name]} rows, and the network {network.count} nodes"
-            raise ScenarioError(scenario.name, f"portrayal.{name}.network", problem)
-        chosen: dict[str, str] = {str(mark): field for mark, field in portrayal.marks.items()}
-        chosen |= {"color": portrayal.color} if portrayal.color is not None else {}
-        chosen |= {"links": portrayal.links} if portrayal.links is not None else {}
-        for key, wanted in chosen.items() if name in tables else ():
-            known = tables[name].get(wanted)
-            if known is None:
-                problem = f"{name} has no field {wanted!r}; "
-                problem += did_you_mean(wanted, list(tables[name]))
-            elif key == "links" and not known.dtype.startswith(("i", "u")):
-                problem = f"the field {wanted!r} of {name} has values of {known.dtype}; "
-                problem += "expected the numbers of rows, such as i4"
-            elif key not in {"color", "links"} and known.sizes:
-                problem = f"the field {wanted!r} of {name} has {known.sizes} numbers in a row; "
-                problem += "expected a field of one"
-            else:
-                continue
-            raise ScenarioError(scenario.name, f"portrayal.{name}.{key}", problem)
+    portrayals = with_networks(scenario.name, scenario.portrayal)
+    for name, key, problem in table_problems(portrayals, domain.tables):
+        raise ScenarioError(scenario.name, f"portrayal.{name}.{key}", problem)
 
 
 def prepare(

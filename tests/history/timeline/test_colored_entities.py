@@ -24,7 +24,7 @@ AT: Any = SimpleNamespace(state=PlayedState(collections={"town.people": PEOPLE})
 
 def colored(color=None, **portrayals):
     return moments.map_of(
-        AT, color, portrayals={f"town.{key}": one for key, one in portrayals.items()}
+        AT.state, color, portrayals={f"town.{key}": one for key, one in portrayals.items()}
     )
 
 

@@ -126,7 +126,7 @@ def test_a_moment_is_shown_with_its_tables():
         assert "birds:99" not in entities["lab.agents"]
         assert entities["lab.agents"].get("rats:0") is None
         page = moments.table_of(entities, "lab.agents", 2, 3, "")
-        return head, moments.map_of(moment)["map"], page
+        return head, moments.map_of(moment.state)["map"], page
 
     head, layers, page = timeline.look(Place(len(LOG) - 1), look)
     assert {"name": "lab.cells", "count": CELLS, "of_agents": False} in head["collections"]
@@ -171,7 +171,7 @@ def test_steps_have_the_tables_that_a_hook_wrote():
     assert step.tables == {"lab.agents"}
 
     def look(moment: Moment) -> Any:
-        return moments.map_of(moment, None, step.tables)["map"]
+        return moments.map_of(moment.state, None, step.tables)["map"]
 
     (layer,) = timeline.look(step.place, look, is_ahead=True)
     assert set(decoded(layer["x"])) == {4.0}

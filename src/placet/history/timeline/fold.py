@@ -6,7 +6,7 @@ same changes into a `State`: stamps, tombstones, frozen values and a digest, whi
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -32,6 +32,10 @@ from placet.schemas.log.record import (
     TableMade,
     agents_of,
 )
+
+if TYPE_CHECKING:
+    from placet.kernel.ledger.ledger import Ledger
+    from placet.kernel.ledger.members import Members
 
 Entities: TypeAlias = dict[str, dict[str, Json]]
 """entity -> field -> value."""
@@ -213,6 +217,27 @@ def apply_changes(collections: Collections, changes: Sequence[EntityChange]) -> 
                 "exist; `placet verify` finds the first record that differs",
                 seq=change.seq,
             )
+
+
+def played_of(state: State, ledger: "Ledger") -> PlayedState:
+    """Return a copy of the state and the agents of a world as the light fold has them. O(world)."""
+    agents = {
+        name: PlayedAgent(
+            agent.owner,
+            None if agent.permissions is None else sorted(agent.permissions),
+            agent.is_suspended,
+        )
+        for name, agent in ledger.agents.items()
+    }
+    tables = {name: PlayedTable.of(table) for name, table in state.tables.items()}
+    populations = {name: _population_of(each) for name, each in ledger.populations.items()}
+    return PlayedState(plain_collections(state, has_tables=False), agents, tables, populations)
+
+
+def _population_of(members: "Members") -> PlayedPopulation:
+    permissions = None if members.permissions is None else sorted(members.permissions)
+    suspended = members.suspended_mask().nonzero()[0].tolist()
+    return PlayedPopulation(members.owner, permissions, members.count, suspended)
 
 
 def plain_collections(state: State, *, has_tables: bool = True) -> Collections:

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from placet.actors.ports import EventLog
 from placet.history.column_rows import refusal_counts, refused_count
 from placet.history.reader import oldest_snapshot
-from placet.history.timeline.fold import PlayedAgent, PlayedState, changed_in, plain_collections
+from placet.history.timeline.fold import PlayedState, changed_in, played_of
 from placet.history.timeline.frames import (
     FrameFiles,
     FrameHead,
@@ -45,9 +45,6 @@ from placet.schemas.log.record import (
 from placet.schemas.log.snapshot import Snapshot
 from placet.stores.append_rules import OvertakenError
 from placet.stores.snapshots.recovery import decode, read_on
-
-if TYPE_CHECKING:
-    from placet.kernel.ledger.members import Members
 
 FRAME_WORK: Final = 32_768
 """Records, batches, intents and changes between two key frames, at least; with a larger state as
@@ -480,21 +477,4 @@ def state_in(snapshot: Snapshot) -> PlayedState:
     from placet.kernel.log import snapshot as snapshots  # noqa: PLC0415  # compacted logs alone
 
     past = snapshots.resume(snapshot)
-    agents = {
-        name: PlayedAgent(
-            agent.owner,
-            None if agent.permissions is None else sorted(agent.permissions),
-            agent.is_suspended,
-        )
-        for name, agent in past.ledger.agents.items()
-    }
-    tables = {name: PlayedTable.of(table) for name, table in past.state.tables.items()}
-    populations = {name: _played(each) for name, each in past.ledger.populations.items()}
-    collections = plain_collections(past.state, has_tables=False)
-    return PlayedState(collections, agents, tables, populations)
-
-
-def _played(members: "Members") -> PlayedPopulation:
-    permissions = None if members.permissions is None else sorted(members.permissions)
-    suspended = members.suspended_mask().nonzero()[0].tolist()
-    return PlayedPopulation(members.owner, permissions, members.count, suspended)
+    return played_of(past.state, past.ledger)

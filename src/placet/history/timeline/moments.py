@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from placet.history.column_rows import refusal_counts, refused_count
-from placet.history.timeline.fold import Collections, changed_in
+from placet.history.timeline.fold import Collections, PlayedState, changed_in
 from placet.history.timeline.links import links_of_entities
 from placet.history.timeline.portrayal import layer_of, portrayals_of
 from placet.history.timeline.tables import TableEntities
@@ -102,7 +102,7 @@ def moment_head(moment: Moment) -> dict[str, Json]:
 
 
 def map_of(
-    moment: Moment,
+    state: PlayedState,
     color: str | None = None,
     tables: Collection[str] | None = None,
     portrayals: Portrayals = NO_PORTRAYALS,
@@ -113,7 +113,7 @@ def map_of(
     The cells of a grid are a layer too: an area for each, colored by a field.
 
     Args:
-        moment: The moment.
+        state: The state of a world at one moment.
         color: `collection/field` by which a collection or a table is colored, and no other; None
             for the portrayals, and a name that none has for none.
         tables: The tables of which layers are returned; None for all, and for other collections.
@@ -121,7 +121,6 @@ def map_of(
         cells: `table/field` by which the cells of a grid are colored, and no others; None for the
             portrayals or the first layer, and a name that none has for none.
     """
-    state = moment.state
     layers = [] if tables is not None else _layers_of_entities(state.collections, portrayals)
     has_places = bool(layers) if tables is None else _has_places(state.collections, portrayals)
     drawn = portrayals_of(state, has_places=has_places, portrayals=portrayals)

@@ -218,7 +218,7 @@ def get_moment(played: PlayedWorld, query: MomentQuery) -> Json:
         head = moments.moment_head(moment)
         if query.map:
             portrayals = played.source.portrayals
-            head |= moments.map_of(moment, query.color, None, portrayals, query.cells)
+            head |= moments.map_of(moment.state, query.color, None, portrayals, query.cells)
         if query.collection is not None:
             collections, page = moment.state.entities(), (query.offset, query.limit)
             head["table"] = moments.table_of(collections, query.collection, *page, query.find)
@@ -252,7 +252,7 @@ def list_steps(played: PlayedWorld, query: StepsQuery) -> Json:
 
             def layers(moment: Moment) -> Json:
                 drawn = (query.color, step.tables, portrayals, query.cells)
-                rows = moments.map_of(moment, *drawn)["map"]
+                rows = moments.map_of(moment.state, *drawn)["map"]
                 return rows + moments.portrayed(moment, collections, query.color, portrayals)
 
             found["layers"] = timeline.look(step.place, layers, is_ahead=True)

@@ -1,0 +1,113 @@
+"""The log of an episode: what it holds, and where it begins and ends."""
+
+import copy
+
+import pytest
+
+from placet import Log
+from placet.domains.world import World
+from placet.envs import WorldEnv
+from placet.envs.grid import MoveOnGrid, grid_env
+from placet.errors import StoreError
+from placet.tables.collector import Collector
+from tests.envs.line import parallel_line
+
+WEST, NORTH = 2, 3
+
+
+def lived(env, seed):
+    """Step west until the episode ends; return the infos of all steps."""
+    env.reset(seed)
+    infos = []
+    while env.agents:
+        infos.append(env.step(dict.fromkeys(env.agents, WEST))[4])
+    return infos
+
+
+def test_the_log_of_each_episode_is_verified_and_explains_each_refusal(tmp_path):
+    env = grid_env(max_steps=9, store=f"sqlite:///{tmp_path}/{{}}.db".format)
+    for number, seed in enumerate((3, 4)):
+        infos = lived(env, seed)
+        digest = env.kernel.digest()
+        env.close()
+        with Log(tmp_path / f"{number}.db") as log:
+            assert log.at().digest() == digest
+            assert log.verify().integrity.is_ok
+            refused = [info["ann"] for info in infos if info["ann"].get("code")]
+            for info in refused:
+                text = str(log.explain("ann", info["refusals"][0]["req_id"]))
+                assert info["message"] in text
+            assert refused
+    assert not (tmp_path / "2.db").exists()
+
+
+def test_the_log_changes_no_episode(tmp_path):
+    logged = grid_env(max_steps=9, store=f"sqlite:///{tmp_path}/{{}}.db".format)
+    plain = grid_env(max_steps=9)
+    assert lived(logged, 3) == lived(plain, 3)
+    assert logged.kernel.digest() == plain.kernel.digest()
+    logged.close()
+
+
+def test_every_second_episode_is_logged_beside_its_rows(tmp_path):
+    def store(episode: int) -> str | None:
+        return None if episode % 2 else f"sqlite:///{tmp_path}/{episode}.db"
+
+    def collector(episode: int) -> Collector | None:
+        return Collector(agents=["position"], to=tmp_path / f"{episode}.db.collected")
+
+    env = grid_env(max_steps=3, store=store, collector=collector)
+    for _ in range(3):
+        lived(env, 1)
+    env.close()
+    assert sorted(file.name for file in tmp_path.glob("*.db")) == ["0.db", "2.db"]
+
+
+def test_members_of_a_population_are_logged(tmp_path):
+    env = parallel_line(max_steps=3, store=f"sqlite:///{tmp_path}/{{}}.db".format)
+    env.reset(1)
+    env.step(dict.fromkeys(env.agents, 2))
+    env.close()
+    with Log(tmp_path / "0.db") as log:
+        assert log.at().digest() == env.kernel.digest()
+
+
+def test_an_episode_begins_its_log(tmp_path):
+    env = grid_env(store=lambda _: f"sqlite:///{tmp_path}/same.db")
+    env.reset(1)
+    with pytest.raises(StoreError, match=r"has a log of .* return another store"):
+        env.reset(1)
+
+
+def test_a_copy_of_an_environment_keeps_no_log(tmp_path):
+    env = grid_env(store=f"sqlite:///{tmp_path}/{{}}.db".format)
+    env.reset(1)
+    branch = copy.deepcopy(env)
+    branch.step(dict.fromkeys(branch.agents, NORTH))
+    before = env.kernel.record_count
+    env.close()
+    env.step(dict.fromkeys(env.agents, NORTH))  # after close nothing is written
+    with Log(tmp_path / "0.db") as log:
+        assert len(log) == before
+
+
+def test_a_step_that_a_rule_undoes_is_not_in_the_log(tmp_path):
+    class Broken(World):
+        def on_tick(self, draft, sim_time):
+            if sim_time > 1:
+                raise RuntimeError("the rule broke")
+
+    env = WorldEnv(
+        Broken,
+        MoveOnGrid(4, 4, (3, 3), 0),
+        {"ann": {"position": [0, 0]}},
+        store=lambda _: f"sqlite:///{tmp_path}/0.db",
+    )
+    env.reset(1)
+    env.step({"ann": NORTH})
+    with pytest.raises(RuntimeError, match="the rule broke"):
+        env.step({"ann": NORTH})
+    digest = env.kernel.digest()
+    env.close()
+    with Log(tmp_path / "0.db") as log:
+        assert log.at().digest() == digest
