@@ -99,7 +99,7 @@ FOXES: dict[str, dict[str, Any]] = {
 
 
 def test_entities_with_a_cell_are_placed_where_the_grid_has_a_width():
-    at: Any = SimpleNamespace(state=PlayedState(collections={"forest.foxes": FOXES}))
+    at: Any = PlayedState(collections={"forest.foxes": FOXES})
     portrayals = {"forest.foxes": Portrayal(width=5)}
     (layer,) = moments.map_of(at, portrayals=portrayals)["map"]
     assert layer["ids"] == ["rix", "rox"]
@@ -132,7 +132,7 @@ def test_a_step_moves_entities_by_their_cell_where_the_grid_has_a_width():
 )
 def test_a_portrayal_of_entities_without_a_place_is_explained(fields, portrayal, why):
     collections: Any = {"forest.foxes": {"rix": fields}, "town.people": PEOPLE}
-    at: Any = SimpleNamespace(state=PlayedState(collections=collections))
+    at: Any = PlayedState(collections=collections)
     (sentence,) = moments.map_of(at, portrayals={"forest.foxes": portrayal})["unknown"]
     assert re.search(f"^portrayal of forest.foxes: {why}", sentence)
     collections["forest.foxes"] = {}
