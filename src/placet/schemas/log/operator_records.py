@@ -33,6 +33,26 @@ class ForkAdopted(RecordHead, array_like=True, frozen=True, tag=21):
     changes: Changes
     seed: int | None = None
 
+    @property
+    def new_origin(self) -> dict[str, Json] | None:
+        """The origin of the header from here on; None is the parent's."""
+        return None
+
+
+class ForkWithOrigin(ForkAdopted, array_like=True, frozen=True, tag=36):
+    """A `ForkAdopted` record of a fork that its program continues with another origin.
+
+    Attributes:
+        origin: As in the header, in whose place it stands from here on.
+    """
+
+    origin: dict[str, Json] = {}
+
+    @property
+    def new_origin(self) -> dict[str, Json]:
+        """The origin of the header from here on."""
+        return self.origin
+
 
 class Patched(RecordHead, array_like=True, frozen=True, tag=22):
     """Log record: the operator changed values directly, without intents; all invariants held.
