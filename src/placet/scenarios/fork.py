@@ -5,6 +5,7 @@ where settings of the domain differ. So `placet run --resume` continues the fork
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from placet.actors.ports import EventLog
 from placet.history import fork as forking
@@ -20,7 +21,7 @@ from placet.scenarios.resume import RecordedRun, find_run
 from placet.scenarios.scenario import Scenario, as_text
 from placet.scenarios.settings import changed
 from placet.scenarios.setup import ORIGIN
-from placet.scenarios.ticks import tick_ns_of
+from placet.scenarios.ticks import tick_ns_of, unstepped_ticks
 from placet.scenarios.values import ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
@@ -42,6 +43,20 @@ def run_of(log: EventLog) -> RecordedRun:
     return run
 
 
+class ForkedRun(NamedTuple):
+    """A fork of a run, which is not continued yet.
+
+    Attributes:
+        made: The fork.
+        scenario: The scenario with which it continues.
+        ticks: Number of completed ticks at the fork.
+    """
+
+    made: Fork
+    scenario: Scenario
+    ticks: int
+
+
 def fork_run(
     log: EventLog,
     to: str,
@@ -51,7 +66,7 @@ def fork_run(
     at: Position | None = None,
     domains: Sequence[Domain] | Maker = remake,
     files: SnapshotStore | None = None,
-) -> Fork:
+) -> ForkedRun:
     """Fork a run into a new log, which is continued with other settings. O(copied records).
 
     Args:
@@ -69,26 +84,36 @@ def fork_run(
         StoreError: The log cannot be read, has no such position, or the fork cannot be written.
         ValueError: The name is invalid.
     """
-    run = run_of(log)
-    scenario = changed(run.scenario, values)
+    scenario = changed(run_of(log).scenario, values)
     at = _whole_ticks(at or Position(), scenario)
+    ticks = _ticks_to(log, at, scenario, files)
     decided_by = _deciding(log, scenario, values, domains)
-    made = forking.fork(
-        log,
-        to,
-        ForkOptions(
-            world=world, origin={ORIGIN: as_text(scenario)}, decided_by=decided_by, effects="refuse"
-        ),
-        at=at,
-        domains=domains,
-        files=files,
-    )
-    return made
+    options = ForkOptions(world=world, origin={ORIGIN: as_text(scenario)}, decided_by=decided_by)
+    made = forking.fork(log, to, options, at=at, domains=domains, files=files)
+    return ForkedRun(made, scenario, ticks)
 
 
 def _whole_ticks(at: Position, scenario: Scenario) -> Position:
     ticks_ns = tick_ns_of(scenario) if scenario.clock == "stepped" else None
     return Position(seq=at.seq, tick=at.tick, record=at.record, whole_ticks_ns=ticks_ns)
+
+
+def _ticks_to(log: EventLog, at: Position, scenario: Scenario, files: SnapshotStore | None) -> int:
+    """Return the number of completed ticks at a position.
+
+    Raises:
+        ScenarioError: They are all ticks of the scenario.
+    """
+    ledger = forking.replay_to(log, at, files).ledger
+    stepped = scenario.clock == "stepped"
+    ticks = ledger.tick if stepped else unstepped_ticks(scenario, ledger)
+    if ticks >= scenario.ticks:
+        problem = (
+            f"all {scenario.ticks} ticks are run here, so a fork would end at once; fork at an "
+            "earlier tick, or run again from the start"
+        )
+        raise ScenarioError(scenario.name, "", problem)
+    return ticks
 
 
 def _deciding(

@@ -111,8 +111,7 @@ def _refused_alone(scenario: Scenario, values: Mapping[str, Json]) -> ScenarioEr
         try:
             _with(scenario, {key: value})
         except ScenarioError as error:
-            problem = str(error).removeprefix(f"{error.source}: ").removeprefix(f"{error.key}: ")
-            return ScenarioError(scenario.name, key, problem)
+            return ScenarioError(scenario.name, key, error.problem)
     return None
 
 

@@ -15,7 +15,8 @@ from placet.server.app import middleware, problem_handlers
 from placet.server.config import ServeConfig
 from placet.server.context import CallerContext
 from placet.server.credentials import Credentials
-from placet.server.history.controls import Controls, SentControls
+from placet.server.history.controls import Controls
+from placet.server.history.runs import Runs
 from placet.server.history.timelines import Source, Timelines
 from placet.server.routes import history, run_control
 
@@ -25,7 +26,7 @@ def build_play_app(
     source: Source,
     serve: ServeConfig,
     credentials: Credentials,
-    controls: SentControls | None = None,
+    runs: Runs | None = None,
 ) -> Starlette:
     """Build the application that plays one log; its lifespan ends the pass over the log.
 
@@ -34,13 +35,13 @@ def build_play_app(
         source: The log, and its domains.
         serve: Configuration of the server.
         credentials: The known tokens; only the operator's is of use.
-        controls: The control of the run that writes the log; None only reads.
+        runs: The run that writes the log, and those that the page starts; None only reads.
     """
     timelines = Timelines(
-        lambda name: source if name == world else None,
-        lambda: [world],
-        lambda name: name == world,
-        lambda _name: controls or Controls(),
+        (lambda name: source if name == world else None) if runs is None else runs.source,
+        lambda: [world] if runs is None else runs.names,
+        (lambda name: name == world) if runs is None else runs.is_used,
+        (lambda _name: Controls()) if runs is None else runs.controls,
         is_live=False,
         limits=serve.limits,
     )
@@ -51,11 +52,13 @@ def build_play_app(
             yield
         finally:
             await to_thread.run_sync(timelines.close)
+            if runs is not None:
+                await to_thread.run_sync(runs.close)
 
     app = Starlette(
         routes=[
             *history.table.routes(),
-            *([] if controls is None else run_control.table.routes()),
+            *([] if runs is None else run_control.table.routes()),
             *dashboard.player_routes(),
         ],
         middleware=list(middleware(serve, credentials)),
@@ -64,5 +67,5 @@ def build_play_app(
     )
     app.state.context = CallerContext(serve, credentials)
     app.state.timelines = timelines
-    app.state.controls = controls
+    app.state.runs = runs
     return app

@@ -153,7 +153,7 @@ def _page_of(log: EventLog) -> PlayerPage | None:
         if work > CHANGES_MAX:
             return None
     history = {**history_of(timeline), "store": None, "controls": [], "paused": False}
-    history["ticks_per_second"] = None
+    history["ticks_per_second"] = history["run"] = None
     run = to_json(
         {"world": world, "history": history, "records": records, "series": series_of(log)}
     )

@@ -56,6 +56,7 @@ def play(
     control: Annotated[bool, typer.Option(hidden=True)] = False,
     paced: Annotated[bool, typer.Option(hidden=True)] = False,
     ticks_per_second: Annotated[float | None, typer.Option(hidden=True)] = None,
+    run_option: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
     as_json: AsJson = False,
 ) -> int:
     """Play a log in the browser.
@@ -77,8 +78,13 @@ def play(
     credentials, token = serve.credentials_or_new()
     portrayals = _portrayals(log, portrayal)
     source = Source(log, again_by(domain), store, domain or (), portrayals)
-    controls = _controls(ticks_per_second, is_paced=paced) if control else None
-    app = build_play_app(_world_of(log), source, serve, credentials, controls)
+    runs = None
+    if control:
+        from placet.server.history.runs import Runs  # noqa: PLC0415  # the extra
+
+        controls = _controls(ticks_per_second, is_paced=paced)
+        runs = Runs(_world_of(log), source, controls, run_option or (), limits)
+    app = build_play_app(_world_of(log), source, serve, credentials, runs)
     listening = listener.listen(serve)
     url = listener.url_of(listening)
     page = listener.page_of(url, token)

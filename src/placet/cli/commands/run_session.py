@@ -26,7 +26,7 @@ from placet.cli.terminal import (
     say_lines,
     shorten,
 )
-from placet.cli.watch import Watch
+from placet.cli.watch import Steering
 from placet.history.reader import IntegrityReport, check_integrity
 from placet.plugins.domains import BUNDLED
 from placet.scenarios import Scenario, ScenarioError
@@ -36,7 +36,9 @@ from placet.scenarios.loader import split_override
 from placet.scenarios.policies import column_policies_of, policies_of
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
+from placet.scenarios.scenario import from_text
 from placet.scenarios.thinking import THINK_TIMEOUT_S, Workers, WorkersOn
+from placet.schemas.codec import from_json
 from placet.schemas.log.record import record_hash
 from placet.schemas.printable import printable
 from placet.stores.gc_tuning import tuned_gc
@@ -89,6 +91,21 @@ def start(
     return chosen, store
 
 
+def told() -> tuple[Scenario, str, str]:
+    """Return the scenario, the store and the world of the first line of standard input.
+
+    Raises:
+        CommandError: The store holds a world already.
+        ScenarioError: The scenario is invalid, or one of its policies is not installed.
+    """
+    given = from_json(sys.stdin.readline())
+    scenario, store = from_text(given["store"], given["scenario"]), given["store"]
+    policies_of(store, scenario.agents)
+    column_policies_of(store, scenario.populations)
+    require_fresh(store)
+    return scenario, store, given["world"]
+
+
 def resumed(store: str) -> tuple[Scenario, str, str]:
     """Return the scenario of the run in a store, the store's URL, and the name of its world.
 
@@ -139,7 +156,7 @@ def workers_of(
 
 
 def require_speed(ticks_per_second: float | None, scenario: Scenario, *, watch: bool) -> None:
-    """Check the speed of a watched run.
+    """Check the speed of a run that is watched, or steered by the player that started it.
 
     Raises:
         CommandError: It is no number above 0, or the run is not watched, or does not wait.
@@ -160,7 +177,7 @@ def require_speed(ticks_per_second: float | None, scenario: Scenario, *, watch: 
 def live(
     scenario: Scenario,
     stop: StopSignals,
-    watch: Watch | None,
+    watch: Steering | None,
     collect_to: Path | None,
     **options: Any,  # noqa: ANN401  # those of run_scenario
 ) -> RunReport:
