@@ -193,16 +193,14 @@ def run(
     session.require_speed(ticks_per_second, chosen, watch=watch or steered)
     stop = StopSignals()
     collected = session.collected_at(chosen, store, collect_to)
+    again = _options_again(
+        snapshot_every, compact, workers, think_timeout, on, ray_address, worker_gpus
+    )
     watching: Steering | None = None
     if steered:
-        from placet.cli.watch import Steering  # noqa: PLC0415  # beside its one use
-
-        watching = Steering(stop.is_set, ticks_per_second)
+        watching = session.steering(stop, ticks_per_second)
     elif watch:
-        options = _options_again(
-            snapshot_every, compact, workers, think_timeout, on, ray_address, worker_gpus
-        )
-        watching = _watch(chosen, store, stop, scenario, ticks_per_second, options)
+        watching = _watch(chosen, store, stop, scenario, ticks_per_second, again)
     report = session.live(
         chosen,
         stop,
@@ -270,7 +268,7 @@ def _watch(
 def _options_again(
     snapshot_every: int,
     compact: bool,
-    *workers: object,  # noqa: FBT001  # an option
+    *workers: object,  # an option
 ) -> list[str]:
     """Return the options of a run that the page of its player starts: how it runs, not what."""
     named = zip(_WORKER_OPTIONS, workers, strict=True)

@@ -106,6 +106,11 @@ def told() -> tuple[Scenario, str, str]:
     return scenario, store, given["world"]
 
 
+def steering(stop: StopSignals, ticks_per_second: float | None) -> Steering:
+    """Return the steering of a run that a player has started: by lines of standard input."""
+    return Steering(stop.is_set, ticks_per_second)
+
+
 def resumed(store: str) -> tuple[Scenario, str, str]:
     """Return the scenario of the run in a store, the store's URL, and the name of its world.
 

@@ -1,5 +1,7 @@
 """The records of operator actions: a fork adopted, values patched."""
 
+from msgspec import field
+
 from placet.schemas.codec import Json
 from placet.schemas.log.changes import Changes, RecordHead
 
@@ -46,7 +48,7 @@ class ForkWithOrigin(ForkAdopted, array_like=True, frozen=True, tag=36):
         origin: As in the header, in whose place it stands from here on.
     """
 
-    origin: dict[str, Json] = {}
+    origin: dict[str, Json] = field(default_factory=dict)
 
     @property
     def new_origin(self) -> dict[str, Json]:

@@ -8,6 +8,7 @@ import { addToFeed, showFeed } from "./player_feed.js";
 import { clearInspect, inspectEntity, inspectEvent, refreshInspect, startInspect } from "./player_inspect.js";
 import { showHistory, showPosition, startLine } from "./player_line.js";
 import { askSeries, clearSeries } from "./player_series.js";
+import { clearSettings, noteMoment, readSettings, showRun, startSettings } from "./player_settings.js";
 import { clearMap, drawnFrames, mapQuery, markOnMap, placeAll, placeMoved, startMap } from "./player_map.js";
 import { clearState, showState, startState, stateQuery } from "./player_state.js";
 
@@ -78,6 +79,7 @@ async function showTables() {
 
 function showHead(head) {
   showPosition(head);
+  noteMoment();
   write("moment-says", play ? "" : `seq ${head.seq}, tick ${head.tick}`);
   isAtEnd = history !== null && head.record >= history.records - 1;
   stand(play ? "ready" : "waiting", play ? "playing" : isAtEnd ? "at the end" : "in the past");
@@ -215,6 +217,7 @@ async function readHistory() {
   showHistory(found);
   showCodes(found.codes);
   showControls(found);
+  showRun(found.run, world);
   if (isGrown) readSeries();
   byId("unit").options[0].disabled = found.ticks === 0;
   if (found.ticks === 0 && found.indexed >= found.records) byId("unit").value = "record";
@@ -236,6 +239,7 @@ function showControls({ controls, paused, ticks_per_second: speed }) {
   write("world-pause", paused ? "Resume the world" : "Pause the world");
   byId("world-step").disabled = !paused;
   show("run-speed", controls.includes("speed"));
+  show("world-end", controls.includes("end"));
   const chosen = byId("ticks-per-second");
   if (document.activeElement === chosen) return;
   const value = speed === null ? "" : String(speed);
@@ -344,11 +348,13 @@ async function openWorld(name, place) {
   clearState();
   clearInspect();
   clearSeries();
+  clearSettings();
   byId("worlds").value = name;
   document.title = `${tame(name)} · placet player`;
   await readHistory();
   readSeries();
   await jump(place ?? beginning());
+  if (history.run) await readSettings(name, () => name === world).catch(complain);
 }
 
 /** The place at which a run is opened: the present of one in progress, the start of a finished one. */
@@ -360,6 +366,11 @@ function beginning() {
 async function playFork(name, record) {
   showWorlds((await ask("api/v1/history")).worlds);
   await openWorld(name, { record });
+}
+
+async function openRun(name) {
+  showWorlds((await ask("api/v1/history")).worlds);
+  await openWorld(name, null);
 }
 
 // when it does not go on
@@ -426,6 +437,8 @@ function listen() {
   startMap((collection, id) => inspectEntity(collection, id), readFields, recolor);
   startState(() => showTables().catch(complain));
   startInspect({ path, moment: () => moment, jump, find, playFork, mark: markOnMap, suspend, mayControl: () => history?.controls.includes("suspend") });
+  startSettings({ worldPath, moment: () => moment, openRun: (name) => openRun(name).catch(complain) });
+  byId("world-end").addEventListener("click", () => control("/end"));
   byId("world-pause").addEventListener("click", () => control(history.paused ? "/resume" : "/pause"));
   byId("ticks-per-second").addEventListener("change", ({ target }) => control("/speed", { ticks_per_second: target.value === "" ? null : Number(target.value) }));
   byId("world-step").addEventListener("click", () => control("/step", { dt: 1 }));
