@@ -35,7 +35,7 @@ def build_play_app(
         source: The log, and its domains.
         serve: Configuration of the server.
         credentials: The known tokens; only the operator's is of use.
-        runs: The run that writes the log, and those that the page starts; None only reads.
+        runs: The run that writes the log, and runs that the page starts; None only reads.
     """
     timelines = Timelines(
         (lambda name: source if name == world else None) if runs is None else runs.source,

@@ -182,25 +182,20 @@ def run(
     from placet.cli.commands import run_session as session  # noqa: PLC0415  # see above
 
     called_by = session.workers_of(workers, think_timeout, on, ray_address, worker_gpus)
-    world = None
     if steered and resume is None:
-        chosen, store, world = session.told()
+        chosen, store, world = session.described()
     elif resume is None:
-        chosen, store = session.start(scenario, agents, ticks, seed, store, settings or [])
+        chosen, store, world = session.start(scenario, agents, ticks, seed, store, settings or [])
     else:
         _require_alone(resume, (scenario, agents, ticks, seed, store, settings or None))
         chosen, store, world = session.resumed(resume)
     session.require_speed(ticks_per_second, chosen, watch=watch or steered)
     stop = StopSignals()
     collected = session.collected_at(chosen, store, collect_to)
-    again = _options_again(
-        snapshot_every, compact, workers, think_timeout, on, ray_address, worker_gpus
-    )
-    watching: Steering | None = None
-    if steered:
-        watching = session.steering(stop, ticks_per_second)
-    elif watch:
-        watching = _watch(chosen, store, stop, scenario, ticks_per_second, again)
+    watching: Steering | None = session.steering(stop, ticks_per_second) if steered else None
+    if watch:
+        how = (snapshot_every, compact, workers, think_timeout, on, ray_address, worker_gpus)
+        watching = _watch(chosen, store, stop, scenario, ticks_per_second, _options_again(*how))
     report = session.live(
         chosen,
         stop,

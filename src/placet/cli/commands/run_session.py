@@ -65,8 +65,8 @@ def start(
     seed: int | None,
     store: str | None,
     settings: list[str],
-) -> tuple[Scenario, str]:
-    """Return the scenario of a new run, and the store for its log.
+) -> tuple[Scenario, str, str]:
+    """Return the scenario of a new run, the store for its log, and the name of its world.
 
     Raises:
         BadParameter: `name` is None, or a setting is not of the form `key=value`.
@@ -86,12 +86,12 @@ def start(
     if agents is not None:
         chosen = chosen.with_agents(agents)
     if store is None:
-        return chosen, fresh_store(chosen.name)
+        return chosen, fresh_store(chosen.name), chosen.name
     require_fresh(store)
-    return chosen, store
+    return chosen, store, chosen.name
 
 
-def told() -> tuple[Scenario, str, str]:
+def described() -> tuple[Scenario, str, str]:
     """Return the scenario, the store and the world of the first line of standard input.
 
     Raises:

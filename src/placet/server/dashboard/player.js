@@ -212,13 +212,14 @@ async function readHistory() {
   const found = await ask(path());
   if (of !== world) return;
   const isGrown = history !== null && found.records > history.records;
+  const isOver = history?.run?.running && !found.run.running; // its last rows are written
   const isCut = history && found.compactions > history.compactions;
   history = found;
   showHistory(found);
   showCodes(found.codes);
   showControls(found);
   showRun(found.run, world);
-  if (isGrown) readSeries();
+  if (isGrown || isOver) readSeries();
   byId("unit").options[0].disabled = found.ticks === 0;
   if (found.ticks === 0 && found.indexed >= found.records) byId("unit").value = "record";
   if (isCut) {
@@ -261,7 +262,7 @@ async function control(rest, body) {
 /** Follow a growing log to its end while the reader stays there. */
 async function follow() {
   const isRead = history.indexed >= history.records;
-  if (isAtEnd && !play && isRead && moment.record < history.records - 1) await jump({});
+  if (isAtEnd && moment && !play && isRead && moment.record < history.records - 1) await jump({});
 }
 
 async function suspend(agent, isSuspended) {
@@ -343,7 +344,7 @@ function showWorlds(worlds) {
 
 async function openWorld(name, place) {
   stop();
-  [world, history, moment] = [name, null, null];
+  [world, history, moment, isAtEnd] = [name, null, null, false];
   clearMap();
   clearState();
   clearInspect();

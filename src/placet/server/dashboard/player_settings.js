@@ -185,7 +185,7 @@ async function start(kind) {
     const made = await ask(doors.worldPath("/runs"), { body, patienceMs: START_MS });
     hold(false);
     await doors.openRun(made.world);
-    byId(`${kind}-name`).focus({ preventScroll: true });
+    byId("run-back").focus({ preventScroll: true });
   } catch (error) {
     hold(false);
     complain(kind, error);

@@ -1,7 +1,7 @@
 """The runs that one player shows: the run that it was started for, and those its page has started.
 
-A started run is a process of its own with a log of its own, beside the log of the first run: a fork
-with other settings, or the scenario again from its start. No run ends or changes another.
+A started run is another process with another log, beside the log of the first run: a fork with
+other settings, or the scenario again from its start. No run ends or changes another.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ class _Run:
     process: RunProcess | None = None
 
     def controls(self) -> Controls:
-        """Return what can be done, and where the run came from."""
+        """Return the permitted commands, and the origin of the run."""
         process, sent = self.process, self.steering
         is_running = process is None or process.is_running
         problem = "" if process is None else process.problem
@@ -124,7 +124,7 @@ class Runs:
         return name in self._runs or name in self._reserved
 
     def controls(self, name: str) -> Controls:
-        """Return what can be done with a run."""
+        """Return the permitted commands of a run, and its origin."""
         return self._runs[name].controls()
 
     def steering(self, name: str) -> SentControls:
@@ -257,10 +257,10 @@ class Runs:
         seed = scenario.seed if wish.seed is None else wish.seed
         again = replace(changed(scenario, wish.values), seed=seed)
         path = self._path(wish.name)
-        told = {"scenario": as_text(again), "store": str(path), "world": wish.name}
-        process = self._process(parent, scenario, [], told)
+        described = {"scenario": as_text(again), "store": str(path), "world": wish.name}
+        process = self._process(parent, scenario, [], described)
         deadline = monotonic() + _BEGIN_S
-        while not _has_begun(path):
+        while not _has_records(path):
             if not process.is_running or monotonic() > deadline:
                 process.close()
                 why = process.problem or f"it has not begun after {_BEGIN_S:g} s"
@@ -300,7 +300,7 @@ def _is_there(path: Path) -> bool:
     return path.exists() or files_beside(path).folder.exists()
 
 
-def _has_begun(path: Path) -> bool:
+def _has_records(path: Path) -> bool:
     try:
         return path.exists() and log_to_read(str(path)).count() > 0
     except StoreError:  # it is being created

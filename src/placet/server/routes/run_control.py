@@ -101,9 +101,9 @@ async def list_settings_of_run(world: str, request: Request) -> Json:
     body=RunRequest,
 )
 async def start_run(world: str, request: Request) -> Json:
-    """Fork a run with other settings, or run its scenario again; its own log is only read.
+    """Fork a run with other settings, or run its scenario again; its log is only read.
 
-    The new run has a log of its own, `NAME.db` beside that of the first run, and runs at once. A
+    The new run has another log, `NAME.db` beside that of the first run, and runs at once. A
     problem names the setting that is refused, as `setting`, or a name that is free, as `free`.
     """
     runs = _runs(world, request)
