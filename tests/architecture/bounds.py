@@ -279,6 +279,18 @@ BOUNDS: Final = (
         "503; 403 for one token at its number",
     ),
     Bound(
+        "runs that a player has started",
+        (
+            "server/history/started_runs.py:StartedRuns._runs",
+            "server/history/started_runs.py:StartedRuns._reserved",
+            "server/history/run_process.py:RunProcess._lines",
+        ),
+        "{worlds_per_token_max}, of which {forks_per_token_max} are running",
+        "the last 20 lines of the messages of each",
+        "",
+        "409 `conflict`",
+    ),
+    Bound(
         "forks that a server plays",
         (
             "server/history/timelines.py:Timelines._forks",
@@ -440,6 +452,7 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "server/routes/agents.py:Registration.quotas",
         "server/routes/history.py:ForkRequest.dropped",
         "server/routes/history.py:ForkRequest.put",
+        "server/routes/run_control.py:RunRequest.settings",
     ),
     "the program that embeds the world fills it, by a task, observer or subscription of its own": (
         "actors/policies/contention.py:Contention._refs",

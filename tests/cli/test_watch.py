@@ -97,3 +97,11 @@ def test_a_signal_ends_a_wait(watched):
     times_of(run, 1)
     assert watch.is_stopped()
     assert commands.now < 4
+
+
+def test_a_run_ends_at_its_command_also_while_it_is_paused(watched):
+    watch, commands = run = watched(0.5)
+    assert times_of(run, 1) == [0]
+    commands.coming = [(0.1, {"command": "pause"}), (5.0, {"command": "end"})]
+    assert watch.is_stopped()
+    assert commands.now == 5.0

@@ -25,19 +25,27 @@ from placet.history.counterfactual import (
 )
 from placet.history.patch import parse_patch
 from placet.history.position import Cut, Position, cut_at
-from placet.kernel.control.operator_patch import require_fork
+from placet.kernel.control.operator_patch import require_fork, with_origin
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.log.replay import Divergence, Replayer
 from placet.kernel.log.sandbox import Sandbox
 from placet.kernel.log.verify import Maker
 from placet.kernel.plugin.domain import Domain
-from placet.kernel.plugin.rules_version import rules_in
+from placet.kernel.plugin.registry import Registry
+from placet.kernel.plugin.rules_version import rules_in, rules_of
 from placet.plugins.domains import remake
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.cut import batches_in
-from placet.schemas.log.record import Changes, ForkAdopted, LogAppend, encode_record, record_hash
+from placet.schemas.log.record import (
+    Changes,
+    ForkAdopted,
+    LogAppend,
+    RulesChanged,
+    encode_record,
+    record_hash,
+)
 from placet.schemas.names import path_part_fault
 from placet.stores.files import Disk, make_folder, quoted
 from placet.stores.snapshots.files import SnapshotFiles, SnapshotStore, files_beside, snapshots_of
@@ -106,6 +114,10 @@ class ForkOptions:
             `collection/entity` with all fields of the entity, or with None to delete it.
         dropped: Names of agents to remove at the start; a member of a population is suspended.
         is_replayed: Re-execute the parent's later inputs in the fork.
+        origin: How a program continues the fork, as `OrchestratorConfig.origin`; None is the
+            parent's.
+        decided_by: Domains that decide in the fork, such as those of the parent with other
+            settings; empty are the parent's.
     """
 
     world: str | None = None
@@ -114,6 +126,8 @@ class ForkOptions:
     put: Mapping[str, Json] = field(default_factory=dict)
     dropped: Sequence[str] = ()
     is_replayed: bool = False
+    origin: Mapping[str, Json] | None = None
+    decided_by: Sequence[Domain] = ()
 
 
 def fork(
@@ -160,6 +174,7 @@ def fork(
     require_fork(world, parent, options.effects, options.seed)
     first = _first_record(replay, past, world, options, domains)
     past.apply(first)
+    rules = _other_rules(past, options.decided_by) if options.decided_by else []
     assert past.header is not None, "a log begins with its header"
     seed = past.header.seed
     digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
@@ -174,7 +189,7 @@ def fork(
         )
     with _whole_fork(log, path) as name, closing(_Draft(name)) as draft:
         draft.copy(log, cut, chain)
-        draft.append(seq, [first])
+        draft.append(seq + len(rules), [first, *rules])
         if rerun is not None:
             _live(rerun, log, cut, draft)
         draft.keep(log, cut.records)
@@ -288,6 +303,8 @@ def _first_record(
         changes=Changes(),
         seed=options.seed,
     )
+    if options.origin is not None:
+        record = with_origin(record, options.origin)
     if not (record.given or record.dropped):
         return encode_record(record)
     trial = replay()
@@ -300,6 +317,20 @@ def _first_record(
     made = sandbox.produced_record()
     assert made is not None, "a fork is a record"
     return made
+
+
+def _other_rules(past: Replayer, domains: Sequence[Domain]) -> list[bytes]:
+    """Put the rules of domains in force, and return the record of it; none if they are already."""
+    assert past.header is not None, "a log begins with its header"
+    then = rules_in(past.header)
+    registry = Registry(domains, has_leases=past.ledger.policy.leases is not None)
+    rules = rules_of(registry)._replace(validator=then.validator)
+    if rules == then:
+        return []
+    head = past.journal.prev, past.ledger.seq + 1, past.ledger.now_ns
+    record = encode_record(RulesChanged(*head, **rules._asdict()))
+    past.apply(record)
+    return [record]
 
 
 @contextmanager

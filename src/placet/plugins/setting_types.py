@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from inspect import Parameter, signature
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
@@ -54,6 +54,16 @@ def typed_settings(factory: Callable[..., object], settings: Mapping[str, Json])
     """
     types = _types_of(factory)
     return {name: _typed(name, value, types.get(name)) for name, value in settings.items()}
+
+
+def choices_of(factory: Callable[..., object]) -> dict[str, tuple[str, ...]]:
+    """Return the texts that a keyword of a domain takes, of keywords annotated `Literal[...]`."""
+    choices = {
+        name: get_args(hint)
+        for name, hint in _hints_of(factory).items()
+        if get_origin(hint) is Literal
+    }
+    return {name: texts for name, texts in choices.items() if all(type(t) is str for t in texts)}
 
 
 @lru_cache(maxsize=64)  # a worker makes the domain for each of its runs

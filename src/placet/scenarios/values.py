@@ -55,12 +55,14 @@ class ScenarioError(PlacetError, ValueError):
     Attributes:
         source: The file, or the bundled name.
         key: Dotted path of the invalid value; empty where the whole file is invalid.
+        problem: The message without source and key.
     """
 
     def __init__(self, source: str, key: str, problem: str) -> None:
         super().__init__(": ".join(part for part in (source, key, problem) if part))
         self.source = source
         self.key = key
+        self.problem = problem
 
 
 @explain_keywords

@@ -15,7 +15,8 @@ from placet.server.app import middleware, problem_handlers
 from placet.server.config import ServeConfig
 from placet.server.context import CallerContext
 from placet.server.credentials import Credentials
-from placet.server.history.controls import Controls, SentControls
+from placet.server.history.controls import Controls
+from placet.server.history.started_runs import StartedRuns
 from placet.server.history.timelines import Source, Timelines
 from placet.server.routes import history, run_control, runs
 from placet.server.runs.opened import OpenFolder
@@ -26,7 +27,7 @@ def build_play_app(
     source: Source,
     serve: ServeConfig,
     credentials: Credentials,
-    controls: SentControls | None = None,
+    runs: StartedRuns | None = None,
 ) -> Starlette:
     """Build the application that plays one log; its lifespan ends the pass over the log.
 
@@ -35,22 +36,22 @@ def build_play_app(
         source: The log, and its domains.
         serve: Configuration of the server.
         credentials: The known tokens; only the operator's is of use.
-        controls: The control of the run that writes the log; None only reads.
+        runs: The run that writes the log, and runs that the page starts; None only reads.
     """
     timelines = Timelines(
-        lambda name: source if name == world else None,
-        lambda: [world],
-        lambda name: name == world,
-        lambda _name: controls or Controls(),
+        (lambda name: source if name == world else None) if runs is None else runs.source,
+        lambda: [world] if runs is None else runs.names,
+        (lambda name: name == world) if runs is None else runs.is_used,
+        (lambda _name: Controls()) if runs is None else runs.controls,
         is_live=False,
         limits=serve.limits,
     )
-
-    app = _app(timelines, serve, credentials, controls)
+    app = _app(timelines, serve, credentials, (lambda: None) if runs is None else runs.close)
     app.router.routes += [
-        *([] if controls is None else run_control.table.routes()),
+        *([] if runs is None else run_control.table.routes()),
         *dashboard.player_routes(),
     ]
+    app.state.started_runs = runs
     return app
 
 
@@ -71,18 +72,14 @@ def build_folder_app(opened: OpenFolder, serve: ServeConfig, credentials: Creden
         limits=serve.limits,
     )
     opened.on_left = timelines.forget
-    app = _app(timelines, serve, credentials, None, opened.runs.close)
+    app = _app(timelines, serve, credentials, opened.runs.close)
     app.router.routes += [*runs.table.routes(), *dashboard.folder_routes()]
     app.state.runs = opened
     return app
 
 
 def _app(
-    timelines: Timelines,
-    serve: ServeConfig,
-    credentials: Credentials,
-    controls: SentControls | None,
-    close: Callable[[], None] = lambda: None,
+    timelines: Timelines, serve: ServeConfig, credentials: Credentials, close: Callable[[], None]
 ) -> Starlette:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -100,5 +97,4 @@ def _app(
     )
     app.state.context = CallerContext(serve, credentials)
     app.state.timelines = timelines
-    app.state.controls = controls
     return app

@@ -220,10 +220,15 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         bars=array_schema(array_schema(_SEQ, minItems=3, maxItems=3)),
         codes=_OPEN,
         store=_or_null("string"),
-        controls=array_schema({"enum": ["approvals", "pause", "speed", "step", "suspend"]}),
+        controls=array_schema({"enum": ["approvals", "end", "pause", "speed", "step", "suspend"]}),
         paused=_BOOLEAN,
         ticks_per_second=_or_null("number"),
+        run=_or_null("object"),
     ),
+    "RunSettings": _object(
+        settings=array_schema(_OPEN), seed={"type": "integer", "minimum": 0}, ticks=_SEQ
+    ),
+    "StartedRun": _object(world=_TEXT, tick=_SEQ, store=_or_null("string")),
     "Moment": _object(
         record={"type": "integer", "minimum": -1},
         batch=_SEQ,

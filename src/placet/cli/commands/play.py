@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from placet.schemas.portrayal import Portrayals
     from placet.server.credentials import Credentials
     from placet.server.history.controls import SentControls
+    from placet.server.history.timelines import Source
 
 _OF_ONE_READER: Final = {
     "read_work_per_second_max": 10_000_000,
@@ -66,6 +67,7 @@ def play(
     control: Annotated[bool, typer.Option(hidden=True)] = False,
     paced: Annotated[bool, typer.Option(hidden=True)] = False,
     ticks_per_second: Annotated[float | None, typer.Option(hidden=True)] = None,
+    run_option: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
     as_json: AsJson = False,
 ) -> int:
     """Play a log in the browser, or list the runs of a folder.
@@ -77,6 +79,8 @@ def play(
     """
     with needs_extra("play"):
         from placet.server import listener  # noqa: PLC0415  # the extra
+        from placet.server.history.started_runs import StartedRuns  # noqa: PLC0415
+        from placet.server.play import build_play_app  # noqa: PLC0415
 
     limits = HttpLimits() if tokens else replace(HttpLimits(), **_OF_ONE_READER)
     serve = ServeConfig(host=host, port=port, tokens=tokens, limits=limits)
@@ -84,8 +88,12 @@ def play(
     if Path(store).is_dir():
         app = _folder_app(Path(store), domain or (), portrayal, serve, credentials)
     else:
-        controls = _controls(ticks_per_second, is_paced=paced) if control else None
-        app = _log_app(store, domain, portrayal, serve, credentials, controls)
+        source = _source(store, domain, portrayal)
+        world, runs = _world_of(source.log), None
+        if control:
+            controls = _controls(ticks_per_second, is_paced=paced)
+            runs = StartedRuns(world, source, controls, run_option or (), limits)
+        app = build_play_app(world, source, serve, credentials, runs)
     listening = listener.listen(serve)
     url = listener.url_of(listening)
     page = listener.page_of(url, token)
@@ -101,24 +109,14 @@ def play(
     return listener.run_to_signal(listening, listener.run_server(app, serve, listening, tell))
 
 
-def _log_app(
-    store: str,
-    domain: list[str] | None,
-    portrayal: str | None,
-    serve: ServeConfig,
-    credentials: "Credentials",
-    controls: "SentControls | None",
-) -> "Starlette":
-    """Build the application that plays one log."""
+def _source(store: str, domain: list[str] | None, portrayal: str | None) -> "Source":
+    """Return the log that is played, with its domains and portrayals."""
     from placet.server.history.timelines import Source  # noqa: PLC0415  # the extra
-    from placet.server.play import build_play_app  # noqa: PLC0415
 
     log = log_to_read(store)
     if not log.count():
         raise CommandError(f"{store} is empty: there is no world in it to play")
-    portrayals = _portrayals(log, portrayal)
-    source = Source(log, again_by(domain), store, domain or (), portrayals)
-    return build_play_app(_world_of(log), source, serve, credentials, controls)
+    return Source(log, again_by(domain), store, domain or (), _portrayals(log, portrayal))
 
 
 def _folder_app(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
@@ -14,7 +14,7 @@ from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_
 from placet.stores.snapshots.writer import EVERY_SEQS
 
 if TYPE_CHECKING:
-    from placet.cli.watch import Watch
+    from placet.cli.watch import Steering, Watch
     from placet.scenarios.scenario import Scenario
 
 _Scenario: TypeAlias = Annotated[
@@ -145,6 +145,9 @@ _WorkerGpus: TypeAlias = Annotated[
 ]
 
 
+_WORKER_OPTIONS: Final = ("workers", "think-timeout", "on", "ray-address", "worker-gpus")
+
+
 def run(
     scenario: _Scenario = None,
     *,
@@ -166,6 +169,7 @@ def run(
     on: _On = None,
     ray_address: _RayAddress = None,
     worker_gpus: _WorkerGpus = None,
+    steered: Annotated[bool, typer.Option(hidden=True)] = False,
     as_json: AsJson = False,
 ) -> int:
     """Run a scenario and print a report.
@@ -178,16 +182,20 @@ def run(
     from placet.cli.commands import run_session as session  # noqa: PLC0415  # see above
 
     called_by = session.workers_of(workers, think_timeout, on, ray_address, worker_gpus)
-    world = None
-    if resume is None:
-        chosen, store = session.start(scenario, agents, ticks, seed, store, settings or [])
+    if steered and resume is None:
+        chosen, store, world = session.described()
+    elif resume is None:
+        chosen, store, world = session.start(scenario, agents, ticks, seed, store, settings or [])
     else:
         _require_alone(resume, (scenario, agents, ticks, seed, store, settings or None))
         chosen, store, world = session.resumed(resume)
-    session.require_speed(ticks_per_second, chosen, watch=watch)
+    session.require_speed(ticks_per_second, chosen, watch=watch or steered)
     stop = StopSignals()
     collected = session.collected_at(chosen, store, collect_to)
-    watching = _watch(chosen, store, stop, scenario, ticks_per_second) if watch else None
+    watching: Steering | None = session.steering(stop, ticks_per_second) if steered else None
+    if watch:
+        how = (snapshot_every, compact, workers, think_timeout, on, ray_address, worker_gpus)
+        watching = _watch(chosen, store, stop, scenario, ticks_per_second, _options_again(*how))
     report = session.live(
         chosen,
         stop,
@@ -214,8 +222,17 @@ def _watch(
     stop: StopSignals,
     portrayal: str | None,
     ticks_per_second: float | None,
+    options: Sequence[str],
 ) -> "Watch":
-    """Return the player of a run that begins; `portrayal` is the name or path of its scenario.
+    """Return the player of a run that begins.
+
+    Args:
+        scenario: The scenario.
+        store: The store of its log.
+        stop: The signals that end the run.
+        portrayal: Name or path of the scenario that has the portrayal.
+        ticks_per_second: Most ticks in a second of real time; None is no limit.
+        options: Options of the runs that the page starts.
 
     Raises:
         CommandError: Another process cannot read the log, or the player is not installed.
@@ -232,7 +249,29 @@ def _watch(
     # A domain of a script is in no package: the log does not name the place of its module.
     given = [scenario.domain] if ":" in scenario.domain else []
     is_paced = scenario.clock == "stepped"
-    return Watch(store, stop.is_set, given, portrayal, ticks_per_second, is_paced=is_paced)
+    return Watch(
+        store,
+        stop.is_set,
+        given,
+        portrayal,
+        ticks_per_second,
+        is_paced=is_paced,
+        options=options,
+    )
+
+
+def _options_again(
+    snapshot_every: int,
+    compact: bool,
+    *workers: object,  # an option
+) -> list[str]:
+    """Return the options of a run that the page of its player starts: how it runs, not what."""
+    named = zip(_WORKER_OPTIONS, workers, strict=True)
+    return [
+        f"--snapshot-every={snapshot_every}",
+        *(["--compact"] if compact else ()),
+        *(f"--{name}={value}" for name, value in named if value is not None),
+    ]
 
 
 def _require_alone(store: str, others: Sequence[object]) -> None:

@@ -26,7 +26,7 @@ from placet.cli.terminal import (
     say_lines,
     shorten,
 )
-from placet.cli.watch import Watch
+from placet.cli.watch import Steering
 from placet.history.reader import IntegrityReport, check_integrity
 from placet.plugins.domains import BUNDLED
 from placet.scenarios import Scenario, ScenarioError
@@ -36,7 +36,9 @@ from placet.scenarios.loader import split_override
 from placet.scenarios.policies import column_policies_of, policies_of
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
+from placet.scenarios.scenario import from_text
 from placet.scenarios.thinking import THINK_TIMEOUT_S, Workers, WorkersOn
+from placet.schemas.codec import from_json
 from placet.schemas.log.record import record_hash
 from placet.schemas.printable import printable
 from placet.stores.gc_tuning import tuned_gc
@@ -63,8 +65,8 @@ def start(
     seed: int | None,
     store: str | None,
     settings: list[str],
-) -> tuple[Scenario, str]:
-    """Return the scenario of a new run, and the store for its log.
+) -> tuple[Scenario, str, str]:
+    """Return the scenario of a new run, the store for its log, and the name of its world.
 
     Raises:
         BadParameter: `name` is None, or a setting is not of the form `key=value`.
@@ -84,9 +86,29 @@ def start(
     if agents is not None:
         chosen = chosen.with_agents(agents)
     if store is None:
-        return chosen, fresh_store(chosen.name)
+        return chosen, fresh_store(chosen.name), chosen.name
     require_fresh(store)
-    return chosen, store
+    return chosen, store, chosen.name
+
+
+def described() -> tuple[Scenario, str, str]:
+    """Return the scenario, the store and the world of the first line of standard input.
+
+    Raises:
+        CommandError: The store holds a world already.
+        ScenarioError: The scenario is invalid, or one of its policies is not installed.
+    """
+    given = from_json(sys.stdin.readline())
+    scenario, store = from_text(given["store"], given["scenario"]), given["store"]
+    policies_of(store, scenario.agents)
+    column_policies_of(store, scenario.populations)
+    require_fresh(store)
+    return scenario, store, given["world"]
+
+
+def steering(stop: StopSignals, ticks_per_second: float | None) -> Steering:
+    """Return the steering of a run that a player has started: by lines of standard input."""
+    return Steering(stop.is_set, ticks_per_second)
 
 
 def resumed(store: str) -> tuple[Scenario, str, str]:
@@ -139,7 +161,7 @@ def workers_of(
 
 
 def require_speed(ticks_per_second: float | None, scenario: Scenario, *, watch: bool) -> None:
-    """Check the speed of a watched run.
+    """Check the speed of a run that is watched, or steered by the player that started it.
 
     Raises:
         CommandError: It is no number above 0, or the run is not watched, or does not wait.
@@ -160,7 +182,7 @@ def require_speed(ticks_per_second: float | None, scenario: Scenario, *, watch: 
 def live(
     scenario: Scenario,
     stop: StopSignals,
-    watch: Watch | None,
+    watch: Steering | None,
     collect_to: Path | None,
     **options: Any,  # noqa: ANN401  # those of run_scenario
 ) -> RunReport:

@@ -5,9 +5,11 @@ then the invariants; one that fails undoes all of it. The record holds the patch
 `verify` can execute it again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
+
+from msgspec import structs
 
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
@@ -19,7 +21,7 @@ from placet.schemas.config import KernelConfig
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.identity import OPERATOR, is_identity
 from placet.schemas.log.operator_records import Given
-from placet.schemas.log.record import Changes, ForkAdopted, Patched
+from placet.schemas.log.record import Changes, ForkAdopted, ForkWithOrigin, Patched
 from placet.schemas.names import path_part_fault
 
 EFFECTS: Final = ("refuse", "simulate")
@@ -58,7 +60,7 @@ class OperatorPatch:
         hooks: list[Callable[[], object]] = [put, self._judge]
         self._control.write(*self._control.act("patch", hooks, patched, OPERATOR))
 
-    def fork(  # the fields of its record
+    def fork(  # noqa: PLR0917  # the fields of its record
         self,
         world: str,
         parent: str,
@@ -66,6 +68,7 @@ class OperatorPatch:
         given: Given,
         dropped: Sequence[str],
         seed: int | None = None,
+        origin: Mapping[str, Json] | None = None,
     ) -> None:
         """Adopt a fork as another world; takes no seq, as a header takes none.
 
@@ -76,6 +79,7 @@ class OperatorPatch:
             given: Values to overwrite, as in `patch`.
             dropped: Agents to remove; a member of a population is suspended instead.
             seed: Seed of the new world; None is the parent's.
+            origin: Origin of the new world, as in a header; None is the parent's.
 
         Raises:
             AgentError: An agent to drop is not registered.
@@ -92,7 +96,7 @@ class OperatorPatch:
                 raise AgentError(f"agent {agent_id!r} is not registered and cannot be dropped")
 
         def fork_adopted(changes: Changes) -> ForkAdopted:
-            return ForkAdopted(
+            adopted = ForkAdopted(
                 *self._control.next_head(seqs=0),
                 world=world,
                 parent=parent,
@@ -102,6 +106,7 @@ class OperatorPatch:
                 changes=changes,
                 seed=seed,
             )
+            return adopted if origin is None else with_origin(adopted, origin)
 
         hooks: list[Callable[[], object]] = [
             partial(_leave, domain, draft, agent_id)
@@ -139,6 +144,11 @@ class OperatorPatch:
             (name, key, None if new is None else plain_fields(new, limits, "a value"), is_whole)
             for name, key, new, is_whole in given
         ]
+
+
+def with_origin(record: ForkAdopted, origin: Mapping[str, Json]) -> ForkWithOrigin:
+    """Return the record of a fork that is continued with another origin."""
+    return ForkWithOrigin(**structs.asdict(record), origin=dict(origin))
 
 
 def require_fork(world: str, parent: str, effects: str, seed: int | None = None) -> None:

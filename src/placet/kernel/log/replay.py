@@ -264,6 +264,8 @@ def forked_header(header: Header | None, record: ForkAdopted) -> Forked:
     fields.update(world=record.world, forked_from=(record.parent, record.seq))
     if record.seed is not None:
         fields["seed"] = record.seed
+    if record.new_origin is not None:
+        fields["origin"] = record.new_origin
     return Forked(**fields)
 
 

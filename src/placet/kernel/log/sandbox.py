@@ -135,6 +135,7 @@ class Sandbox:
                     record.given,
                     record.dropped,
                     record.seed,
+                    record.new_origin,
                 )
             case Patched():
                 self._operator_patch.patch(record.given, record.cause)

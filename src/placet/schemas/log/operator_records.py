@@ -1,5 +1,7 @@
 """The records of operator actions: a fork adopted, values patched."""
 
+from msgspec import field
+
 from placet.schemas.codec import Json
 from placet.schemas.log.changes import Changes, RecordHead
 
@@ -32,6 +34,26 @@ class ForkAdopted(RecordHead, array_like=True, frozen=True, tag=21):
     dropped: list[str]
     changes: Changes
     seed: int | None = None
+
+    @property
+    def new_origin(self) -> dict[str, Json] | None:
+        """The origin of the header from here on; None is the parent's."""
+        return None
+
+
+class ForkWithOrigin(ForkAdopted, array_like=True, frozen=True, tag=36):
+    """A `ForkAdopted` record of a fork that its program continues with another origin.
+
+    Attributes:
+        origin: As in the header, in whose place it stands from here on.
+    """
+
+    origin: dict[str, Json] = field(default_factory=dict)
+
+    @property
+    def new_origin(self) -> dict[str, Json]:
+        """The origin of the header from here on."""
+        return self.origin
 
 
 class Patched(RecordHead, array_like=True, frozen=True, tag=22):

@@ -32,6 +32,7 @@ from placet.schemas.log.column_summary import (
 )
 from placet.schemas.log.intents import checked_intents
 from placet.schemas.log.operator_records import ForkAdopted as ForkAdopted  # noqa: PLC0414
+from placet.schemas.log.operator_records import ForkWithOrigin as ForkWithOrigin  # noqa: PLC0414
 from placet.schemas.log.operator_records import Patched as Patched  # noqa: PLC0414
 
 FORMAT_VERSION: Final = 2
@@ -452,6 +453,7 @@ Record = (
     | EffectChanged
     | RulesChanged
     | ForkAdopted
+    | ForkWithOrigin
     | Patched
     | TableMade
     | Columns

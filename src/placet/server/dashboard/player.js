@@ -8,6 +8,7 @@ import { addToFeed, showFeed } from "./player_feed.js";
 import { clearInspect, inspectEntity, inspectEvent, refreshInspect, startInspect } from "./player_inspect.js";
 import { showHistory, showPosition, startLine } from "./player_line.js";
 import { askSeries, clearSeries } from "./player_series.js";
+import { clearSettings, noteMoment, readSettings, showRun, startSettings } from "./player_settings.js";
 import { clearMap, drawnFrames, mapQuery, markOnMap, placeAll, placeMoved, startMap } from "./player_map.js";
 import { clearState, showState, startState, stateQuery } from "./player_state.js";
 
@@ -78,6 +79,7 @@ async function showTables() {
 
 function showHead(head) {
   showPosition(head);
+  noteMoment();
   write("moment-says", play ? "" : `seq ${head.seq}, tick ${head.tick}`);
   isAtEnd = history !== null && head.record >= history.records - 1;
   stand(play ? "ready" : "waiting", play ? "playing" : isAtEnd ? "at the end" : "in the past");
@@ -210,12 +212,14 @@ async function readHistory() {
   const found = await ask(path());
   if (of !== world) return;
   const isGrown = history !== null && found.records > history.records;
+  const isOver = history?.run?.running && !found.run.running; // its last rows are written
   const isCut = history && found.compactions > history.compactions;
   history = found;
   showHistory(found);
   showCodes(found.codes);
   showControls(found);
-  if (isGrown) readSeries();
+  showRun(found.run, world);
+  if (isGrown || isOver) readSeries();
   byId("unit").options[0].disabled = found.ticks === 0;
   if (found.ticks === 0 && found.indexed >= found.records) byId("unit").value = "record";
   if (isCut) {
@@ -236,6 +240,7 @@ function showControls({ controls, paused, ticks_per_second: speed }) {
   write("world-pause", paused ? "Resume the world" : "Pause the world");
   byId("world-step").disabled = !paused;
   show("run-speed", controls.includes("speed"));
+  show("world-end", controls.includes("end"));
   const chosen = byId("ticks-per-second");
   if (document.activeElement === chosen) return;
   const value = speed === null ? "" : String(speed);
@@ -257,7 +262,7 @@ async function control(rest, body) {
 /** Follow a growing log to its end while the reader stays there. */
 async function follow() {
   const isRead = history.indexed >= history.records;
-  if (isAtEnd && !play && isRead && moment.record < history.records - 1) await jump({});
+  if (isAtEnd && moment && !play && isRead && moment.record < history.records - 1) await jump({});
 }
 
 async function suspend(agent, isSuspended) {
@@ -352,16 +357,18 @@ function showWorlds(worlds) {
 
 async function openWorld(name, place) {
   stop();
-  [world, history, moment] = [name, null, null];
+  [world, history, moment, isAtEnd] = [name, null, null, false];
   clearMap();
   clearState();
   clearInspect();
   clearSeries();
+  clearSettings();
   byId("worlds").value = name;
   document.title = `${tame(name)} · placet player`;
   await readHistory();
   readSeries();
   await jump(place ?? beginning());
+  if (history.run) await readSettings(name, () => name === world).catch(complain);
 }
 
 /** The place at which a run is opened: the present of one in progress, the start of a finished one. */
@@ -373,6 +380,11 @@ function beginning() {
 async function playFork(name, record) {
   showWorlds((await ask("api/v1/history")).worlds);
   await openWorld(name, { record });
+}
+
+async function openRun(name) {
+  showWorlds((await ask("api/v1/history")).worlds);
+  await openWorld(name, null);
 }
 
 // when it does not go on
@@ -439,6 +451,8 @@ function listen() {
   startMap((collection, id) => inspectEntity(collection, id), readFields, recolor);
   startState(() => showTables().catch(complain));
   startInspect({ path, moment: () => moment, jump, find, playFork, mark: markOnMap, suspend, mayControl: () => history?.controls.includes("suspend") });
+  startSettings({ worldPath, moment: () => moment, openRun: (name) => openRun(name).catch(complain) });
+  byId("world-end").addEventListener("click", () => control("/end"));
   byId("world-pause").addEventListener("click", () => control(history.paused ? "/resume" : "/pause"));
   byId("ticks-per-second").addEventListener("change", ({ target }) => control("/speed", { ticks_per_second: target.value === "" ? null : Number(target.value) }));
   byId("world-step").addEventListener("click", () => control("/step", { dt: 1 }));

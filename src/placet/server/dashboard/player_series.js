@@ -9,6 +9,7 @@ const KINDS = 8;
 let rows = []; // {series, low, high, element, canvas, says}
 let traced = []; // the same of the entity that is looked at
 let askedMs = -Infinity;
+let later = null; // the timer of a question that came too early
 let place = null; // {partOf, seq} of the last picture
 
 /** Listen to clicks on a series; `seek` is called with a part of the time line, 0 to 1. */
@@ -20,15 +21,20 @@ export function startSeries(seek) {
 }
 
 export function clearSeries() {
-  [rows, askedMs] = [[], -Infinity];
+  clearTimeout(later);
+  [rows, askedMs, later] = [[], -Infinity, null];
   byId("series").replaceChildren();
   for (const id of ["series", "series-problem"]) show(id, false);
 }
 
-/** Ask for the series and show them, unless they were asked for a moment ago, or `isWanted` is false then. */
+/** Ask for the series and show them, later if they were asked for a moment ago; not if `isWanted` is false then. */
 export async function askSeries(ask, isWanted) {
   const now = performance.now();
-  if (now - askedMs < AGAIN_MS) return;
+  const wait = askedMs + AGAIN_MS - now;
+  if (wait > 0) {
+    later ??= setTimeout(() => { later = null; askSeries(ask, isWanted); }, wait);
+    return;
+  }
   askedMs = now;
   const found = await ask().catch((error) => ({ series: [], problem: error.message }));
   if (!isWanted()) return;

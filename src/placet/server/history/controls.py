@@ -10,15 +10,18 @@ class Controls(NamedTuple):
     """The control of one world.
 
     Attributes:
-        commands: Permitted commands, of `approvals`, `pause`, `speed`, `step`, `suspend`; none
-            where it is only read.
+        commands: Permitted commands, of `approvals`, `end`, `pause`, `speed`, `step`, `suspend`;
+            none where it is only read.
         is_paused: The world is paused.
         ticks_per_second: Most ticks in a second of real time; None is no limit.
+        run: The run that it controls, and where it came from, as `History.run`; None where no
+            other run can be started from it.
     """
 
     commands: Sequence[str] = ()
     is_paused: bool = False
     ticks_per_second: float | None = None
+    run: Json = None
 
 
 class SentControls:
@@ -28,6 +31,7 @@ class SentControls:
         send: Sends a command.
         ticks_per_second: As the run was started with.
         is_paced: The clock of the run waits, so its speed can be set.
+        ends: The run may be told to end.
 
     Attributes:
         commands: What can be done.
@@ -41,14 +45,16 @@ class SentControls:
         ticks_per_second: float | None = None,
         *,
         is_paced: bool = True,
+        ends: bool = False,
     ) -> None:
-        self.commands = ["pause", *(["speed"] if is_paced else ()), "step", "suspend"]
+        paced = ["speed"] if is_paced else []
+        self.commands = [*(["end"] if ends else ()), "pause", *paced, "step", "suspend"]
         self.is_paused = False
         self.ticks_per_second = ticks_per_second
         self._send = send
 
     def order(self, command: str) -> None:
-        """Order `pause` after the present tick, `resume`, or `step`: one tick, and a pause."""
+        """Order `pause` or `end` after the present tick, `resume`, or `step`: one tick, a pause."""
         self.is_paused = command != "resume"
         self._send({"command": command})
 

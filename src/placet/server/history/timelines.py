@@ -24,7 +24,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.limits import HttpLimits
 from placet.schemas.names import path_part_fault
 from placet.schemas.portrayal import Portrayals
-from placet.server.history.controls import Controls, SentControls
+from placet.server.history.controls import Controls
 from placet.server.history.counted_log import counted
 from placet.server.http.problems import Problem
 from placet.stores.snapshots.files import SnapshotStore, snapshots_of
@@ -158,7 +158,7 @@ class Timelines:
         find: Callable[[str], Source | None],
         names: Callable[[], list[str]],
         is_used: Callable[[str], bool],
-        controls: Callable[[str], Controls | SentControls],
+        controls: Callable[[str], Controls],
         *,
         is_live: bool,
         limits: HttpLimits,
@@ -210,7 +210,7 @@ class Timelines:
         """The names of the worlds, without the forks."""
         return self._names()
 
-    def controls(self, name: str) -> Controls | SentControls:
+    def controls(self, name: str) -> Controls:
         """Return the control of a world; none of a fork, which no process runs."""
         return Controls() if name in self._forks else self._controls(name)
 

@@ -185,6 +185,7 @@ async def get_history(world: str, request: Request) -> Json:
         "controls": controls.commands,
         "paused": controls.is_paused,
         "ticks_per_second": controls.ticks_per_second,
+        "run": controls.run,
     }
 
 
