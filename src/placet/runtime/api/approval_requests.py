@@ -50,7 +50,7 @@ def approval_of(
     return Approval(
         id=request,
         intents=tuple(
-            {**one, "payload": signature.ordered(one["payload"])}
+            HeldIntent(**{**one, "payload": signature.ordered(one["payload"])})
             for one, signature in zip(intents, signatures, strict=True)
         ),
         changes=tuple(map(tuple, fields["shown"])),
