@@ -1,6 +1,6 @@
 """A request for approval as text: all that a person approves, in the form and in the terminal.
 
-A person approves what the text shows, so nothing of a request is left out of it. A place that cannot
+A person approves what the text shows, so it leaves nothing of a request out. A place that cannot
 show the whole text, such as a form, takes no yes: see `results.form_of`.
 """
 
