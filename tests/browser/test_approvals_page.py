@@ -157,7 +157,7 @@ def test_an_approval_waits_until_all_of_the_request_is_shown(browser, desk):
         expect(card).to_contain_text(key)
         expect(approve).to_be_disabled()
         expect(card).not_to_contain_text("THE END")
-        page.get_by_role("button", name="show the other 26\u202f007 characters").click()
+        page.get_by_role("button", name="show the other 28\u202f007 characters").click()
         expect(card).to_contain_text("THE END")
         expect(approve).to_be_disabled()
         card.get_by_text("30 fields").click()
@@ -209,9 +209,11 @@ def test_the_header_has_one_row_on_a_wide_screen(browser, desk):
         page.set_viewport_size({"width": 1280, "height": 900})
         header = page.locator("header").bounding_box()
         leave = page.get_by_role("button", name="Sign out").bounding_box()
+        assert header is not None
+        assert leave is not None
         assert header["height"] < 2 * leave["height"]
         assert leave["x"] + leave["width"] == pytest.approx(header["x"] + header["width"], abs=2)
-        page.set_viewport_size(PHONE)
+        page.set_viewport_size(PHONE)  # type: ignore[arg-type]  # a literal
 
 
 def test_the_second_of_two_persons_reads_the_decision_of_the_first(browser, desk):

@@ -43,7 +43,7 @@ def approval_of(
         now: Simulated time, seconds.
         registry: The kinds of the world, in whose order a person reads the payloads.
     """
-    intents = fields["intents"]
+    intents: Sequence[HeldIntent] = fields["intents"]
     signatures = [signature_of(registry, one["kind"]) for one in intents]
     is_over = fields["state"] == "open" and fields["expires"] < now
     names = ("number", "agent", "risk", "role", "expires", "digest", "by", "reason", "decided")

@@ -3,7 +3,7 @@
 import { made } from "./chart.js";
 import { safe, whole } from "./format.js";
 
-const CHARS_SHOWN = 4_000;
+const CHARS_SHOWN = 2_000;
 const PARTS_SHOWN = 200;
 
 /** What a reader has not opened yet of one request. `changed` is called when that is another number. */

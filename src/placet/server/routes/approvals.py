@@ -335,6 +335,7 @@ def _refused(answer: InboxAnswer, agent: str, agents: Sequence[str]) -> Problem:
             # Within the call: the place of an intent in the batch is the server's own.
             "at": one.at.removeprefix(f"/intents/{one.index}"),
             "suggestions": [*one.suggestions],
+            "retry_after": one.retry_after,
         }
         for one in answer.refusals
     ]

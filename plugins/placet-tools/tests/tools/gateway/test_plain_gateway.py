@@ -114,8 +114,8 @@ LONG = "x" * 30_000 + "THE END"
     ],
 )
 async def test_a_form_that_cannot_show_all_takes_no_yes(folder, text, is_whole, answer, status):
-    capabilities = {"elicitation": {}}
-    async with PlainClient(folder, "--store", folder.store, capabilities=capabilities) as client:
+    options = ("--store", folder.store)
+    async with PlainClient(folder, *options, capabilities={"elicitation": {}}) as client:
         await client.begin()
         number = client.request("tools/call", name="work", arguments={"text": text})
         asked, message = await client.receive(), client.line.decode()
