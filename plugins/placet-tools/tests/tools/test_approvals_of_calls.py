@@ -116,7 +116,7 @@ async def test_a_request_expires(shop):
 async def test_a_late_approval_ends_an_expired_request(shop):
     async with Gate(shop.tools, hold_s=0.01, config=QUIET) as gate:
         held = await gate.call("refund", key="t1", order="A")
-        expires = (await gate.approvals())[0].expires
+        expires = (await Inbox(gate.world).get(held.approval)).expires
         await gate.world.wait_until(expires + 0.001)
         assert await gate.approvals() == []
         assert (await gate.outcome("t1")).status == "expired"
