@@ -395,6 +395,7 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "agents/proposal/catalogue.py:Catalogue.kinds",
         "frontends/chat/slash_commands.py:SlashCommands._answers",
         "kernel/ledger/ledger.py:Ledger.executors",
+        "runtime/api/signatures.py:Signature.defaults",
         "runtime/config.py:OrchestratorConfig.origin",
         "runtime/config.py:OrchestratorConfig.quotas",
         "runtime/recorded_world.py:RecordedWorld.origin",

@@ -48,8 +48,14 @@ def test_a_person_approves_and_sees_the_real_outcomes(browser, desk):
         expect(card).to_contain_text("by alice")
         expect(card).to_contain_text("risk high")
         expect(card).to_contain_text(re.compile(r"59 min \d+ s left|60 min"))
-        expect(card).to_contain_text("may decide ann, bob, operator")
-        expect(card.locator(".plan-changes")).to_have_text("desk.paid/zoe/euro 50")
+        expect(card).to_contain_text("ann, bob, operator may decide")
+        expect(card).to_contain_text(re.compile(r"asked (\d+.* ago|just now)"))
+        expect(card.locator(".plan-changes li")).to_have_text(
+            [
+                "desk.paid/zoe/euro 50",
+                "The function runs outside this world; placet does not know what it changes.",
+            ]
+        )
         expect(page).to_have_title("(1) Approvals · placet")
         card.get_by_label("Reason").fill("all right")
         card.get_by_role("button", name="Approve: pay zoe").click()
@@ -57,6 +63,7 @@ def test_a_person_approves_and_sees_the_real_outcomes(browser, desk):
         expect(card.locator(".status")).to_have_text(
             [re.compile("^done"), re.compile("^failed"), re.compile("^in doubt"), "done"]
         )
+        expect(card.locator(".ended")).to_contain_text("2 done, 1 failed, 1 in doubt")
         expect(card).to_contain_text("no such account")
         expect(card.get_by_role("button")).to_have_count(0)
         page.reload()
@@ -81,9 +88,22 @@ def test_a_typed_reason_outlives_new_requests(browser, desk):
 def test_an_amendment_shows_its_faults_and_then_what_ran(browser, desk):
     desk.ask(["desk.pay", {"to": "zoe", "euro": 50}])
     with page_of(browser, desk, "bob") as page:
-        page.get_by_role("button", name="Amend: desk.pay").click()
+        amend = page.get_by_role("button", name="Amend: desk.pay")
+        amend.click()
         arguments = page.get_by_label("Arguments of desk.pay")
         expect(arguments).to_be_focused()
+        others = [
+            page.get_by_role("button", name=f"{one}: desk.pay") for one in ("Approve", "Deny")
+        ]
+        for other in (*others, amend):  # of the request as it is, which is not what is edited
+            expect(other).to_be_hidden()
+        arguments.fill('{"to": "zoe", "euro": 7}')
+        page.get_by_role("button", name="Cancel").click()
+        for other in (*others, amend):
+            expect(other).to_be_visible()
+        expect(amend).to_be_focused()
+        amend.click()
+        assert '"euro": 50' in arguments.input_value()
         send = page.get_by_role("button", name="Approve these instead")
         for text, fault in [
             ('{"to": "zoe", "euro": }', "This is no JSON object"),
@@ -119,6 +139,83 @@ def test_hostile_text_stays_text_and_large_numbers_stay_exact(browser, desk):
         assert "9007199254740993" in areas.nth(1).input_value()
 
 
+LONG = "x" * 30_000 + "THE END"
+
+
+def test_an_approval_waits_until_all_of_the_request_is_shown(browser, desk):
+    many = {f"k{number}": number for number in range(30)}
+    key = f"{'k' * 100}ey"
+    desk.ask(
+        ["bank.send", {"answer": "7", "text": LONG, key: 1, "many": many}],
+        about={"asks": ["send: euro > 40"], "note": {str(n): n for n in range(250)}},
+    )
+    with page_of(browser, desk, "bob") as page:
+        card = page.locator(".plan")
+        approve = page.get_by_role("button", name="Approve: bank.send")
+        expect(card).to_contain_text("Why a person is asked")
+        expect(card).to_contain_text("send: euro > 40")
+        expect(card).to_contain_text(key)
+        expect(approve).to_be_disabled()
+        expect(card).not_to_contain_text("THE END")
+        page.get_by_role("button", name="show the other 28\u202f007 characters").click()
+        expect(card).to_contain_text("THE END")
+        expect(approve).to_be_disabled()
+        card.get_by_text("30 fields").click()
+        expect(card).to_contain_text("k29 29")
+        expect(card).to_contain_text("A part is not shown")
+        page.get_by_role("button", name="show everything").click()
+        expect(card).to_contain_text("249 249")
+        approve.click()
+        expect(card.get_by_role("status")).to_have_text("approved by bob")
+
+
+def test_every_change_is_shown_or_waits_to_be_opened(browser, desk):
+    desk.ask(*[["desk.pay", {"to": f"to{number}", "euro": 5}] for number in range(60)])
+    with page_of(browser, desk, "bob") as page:
+        approve = page.get_by_role("button", name=re.compile("^Approve"))
+        expect(approve).to_be_disabled()
+        page.get_by_role("button", name="show the other 10").click()
+        expect(page.locator(".plan-changes li")).to_have_count(60)
+        expect(approve).to_be_enabled()
+
+
+def test_a_decided_card_stays_in_its_place_with_its_outcome(browser, desk):
+    asked = [desk.ask(["desk.pay", {"to": name, "euro": 50}]) for name in ("a", "b", "c")]
+    with page_of(browser, desk, "bob") as page:
+        cards = page.locator(".plan")
+        expect(cards).to_have_count(3)
+        cards.nth(1).get_by_role("button", name=re.compile("^Deny")).click()
+        outcome = cards.nth(1).get_by_role("status")
+        expect(outcome).to_have_text("denied by bob")
+        expect(outcome).to_be_in_viewport()
+        last = desk.ask(["desk.pay", {"to": "d", "euro": 50}])
+        expect(cards).to_have_count(4)
+        ids = cards.evaluate_all("cards => cards.map(card => card.dataset.id)")
+        assert ids == [*asked, last]
+
+
+def test_the_name_of_a_call_is_said_once_and_its_defaults_are_marked(browser, desk):
+    desk.ask(["desk.pay", {"to": "zoe", "euro": 50}])
+    with page_of(browser, desk, "bob") as page:
+        card = page.locator(".plan")
+        expect(card.locator("h3")).to_have_text("desk.pay")
+        expect(card.locator(".tree > li")).to_have_text(["to zoe", "euro 50"])
+        assert card.inner_text().count("desk.pay") == 1
+
+
+def test_the_header_has_one_row_on_a_wide_screen(browser, desk):
+    with page_of(browser, desk, "ann") as page:
+        expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        page.set_viewport_size({"width": 1280, "height": 900})
+        header = page.locator("header").bounding_box()
+        leave = page.get_by_role("button", name="Sign out").bounding_box()
+        assert header is not None
+        assert leave is not None
+        assert header["height"] < 2 * leave["height"]
+        assert leave["x"] + leave["width"] == pytest.approx(header["x"] + header["width"], abs=2)
+        page.set_viewport_size(PHONE)  # type: ignore[arg-type]  # a literal
+
+
 def test_the_second_of_two_persons_reads_the_decision_of_the_first(browser, desk):
     request = desk.ask(["desk.pay", {"to": "zoe", "euro": 50}])
     with page_of(browser, desk, "bob") as page:
@@ -138,7 +235,7 @@ def test_a_person_without_the_role_sees_nothing_to_decide(browser, desk):
         expect(page.get_by_text("Nothing waits for a decision")).to_be_visible()
     with page_of(browser, desk, "operator") as page:
         expect(page.locator(".plan")).to_contain_text("needs the role manager")
-        expect(page.locator(".plan")).to_contain_text("may decide ann")
+        expect(page.locator(".plan")).to_contain_text("ann may decide")
         expect(page.locator(".plan")).to_contain_text("This token may not decide")
 
 

@@ -33,7 +33,7 @@ async def test_an_approved_request_does_what_was_shown(world):
     assert request.calls == (("desk.pay", {"to": "bob", "euro": 50}),)
     assert request.changes == (("desk.paid", "bob", "euro", "add", None, 50),)
     assert (request.about, request.number) == ({"goal": "the rent"}, 1)
-    assert str(request) == "ann asks anybody: desk.pay(euro=50, to='bob')"
+    assert str(request) == "ann asks anybody: desk.pay(to='bob', euro=50)"
     assert request.expires == pytest.approx(answer.verdict.sim_time + 60.0)
     inbox = Inbox(world)
     assert await inbox.open() == [request] == [await inbox.get(request.id)]

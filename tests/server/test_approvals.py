@@ -42,7 +42,9 @@ def decision(request, decision="approve", **more):
 
 async def test_a_request_is_listed_read_and_approved():
     async with desk() as served:
-        asked = await ask(served, ("zoe", 50), about={"goal": "the rent", "cost": 50})
+        asked = await ask(
+            served, ("zoe", 50), about={"goal": "the rent", "cost": 50, "asks": ["pay: euro > 40"]}
+        )
         (one,) = (await served.get("approvals?state=open", token="carol")).json()["approvals"]
         assert one["calls"] == [
             {
@@ -50,8 +52,12 @@ async def test_a_request_is_listed_read_and_approved():
                 "payload": {"to": "zoe", "euro": 50},
                 "key": one["calls"][0]["key"],
                 "conditions": [],
+                "defaults": [],
             }
         ]
+        assert list(one["calls"][0]["payload"]) == ["to", "euro"]  # as the kind declares them
+        assert (one["outside"], one["asks"]) == (False, ["pay: euro > 40"])
+        assert one["age_s"] >= 0 <= one["asked"] < one["expires"]
         assert one["changes"] == [
             {"entity": "desk.paid/zoe", "field": "euro", "op": "add", "old": None, "new": 50}
         ]
@@ -78,9 +84,18 @@ async def test_the_role_of_a_request_is_a_person_s_of_the_configuration():
     async with desk() as served:
         asked = await ask(served, ("zoe", 200), role="manager")
         assert (await served.get("approvals", token="carol")).json()["approvals"] == []
-        for token, status in [("carol", 403), (OPERATOR, 403), ("alice", 403), (None, 401)]:
-            answer = await served.post(f"approvals/{asked.id}", decision(asked), token=token)
+        path = f"approvals/{asked.id}"
+        for token, status in [("carol", 404), (OPERATOR, 403), ("alice", 403), (None, 401)]:
+            answer = await served.post(path, decision(asked), token=token)
             assert answer.status_code == status, (token, answer.text)
+            assert ("bob" in answer.text) == (status == 403)  # who may decide, for who may see it
+            read = await served.get(path, token=token)
+            assert read.status_code == (status if status in {401, 404} else 200)
+            if status == 404:
+                assert (read.json()["code"], read.json()["detail"]) == (
+                    answer.json()["code"],
+                    answer.json()["detail"],
+                )
         seen = (await served.get(f"approvals/{asked.id}", token=OPERATOR)).json()
         assert (seen["state"], seen["deciders"], seen["decides"]) == ("open", ["bob"], False)
         answer = await served.post(f"approvals/{asked.id}", decision(asked), token="bob")

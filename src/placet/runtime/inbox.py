@@ -37,6 +37,7 @@ from placet.runtime.api.approval_requests import (
 from placet.runtime.api.gateway import RISKS
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.approval import (
+    ASKS,
     Approval,
     ApprovalState,
     ApprovalUnknown,
@@ -61,6 +62,7 @@ _AHEAD: Final = 1
 """Intents of the inbox at the head of its batches."""
 
 _REASON_CHARS_MAX: Final = 2_000
+_CODES_MAX: Final = 16
 _PAGE_MAX: Final = 256
 _TRIES: Final = 5
 """Maximum number of submissions of a decision that other batches keep making stale."""
@@ -137,7 +139,7 @@ class Inbox:
         rows = await self._world.gateway.entities(REQUESTS, [request])
         if request not in rows:
             raise ApprovalUnknown(f"there is no request {request!r}; list the open ones")
-        return approval_of(request, rows[request], self._world.sim_time)
+        return self._approval(request, rows[request])
 
     async def decision(self, request: str) -> Approval:
         """Wait until a request is no longer open, and return it; record it if it expires.
@@ -190,7 +192,8 @@ class Inbox:
             seconds: Simulated seconds for which the request is open.
             unshown: Collections whose changes the person is not shown: the records of the
                 requesting domain.
-            about: Facts for the person, such as the goal of a plan.
+            about: Facts for the person, such as the goal of a plan; of `asks`, a list of texts, why
+                a person is asked.
             request_id: Id of the request, new in this world; empty for a random one. Random draws
                 of the intents depend on it.
 
@@ -213,6 +216,7 @@ class Inbox:
             "seconds": seconds,
             "unshown": list(unshown),
             "about": dict(about or {}),
+            "asked": self._world.sim_time,
         }
         verdict = await self._foresee(payload, agent)
         ahead = _AHEAD_OF_PREVIEW
@@ -277,7 +281,8 @@ class Inbox:
         applied = shown.intents if decision == "approve" else ()
         verdict = await self._submit(DECIDE, {**person, "decision": decision}, applied)
         if decision == "approve" and ends_request(verdict):
-            await self._end(request, "stale", "; ".join(one.message for one in verdict.refusals))
+            reason = "; ".join(one.message for one in verdict.refusals)
+            await self._end(request, "stale", reason, verdict.codes)
         return await self._answer(request, verdict, _AHEAD)
 
     async def _amend(
@@ -294,7 +299,9 @@ class Inbox:
             "role": shown.role,
             "seconds": 1.0,  # it is decided in the batch that records it
             "unshown": rows[shown.id]["unshown"] if rows else [],
-            "about": dict(shown.about),
+            # Why the first request was made is no reason of the second.
+            "about": {name: value for name, value in shown.about.items() if name != ASKS},
+            "asked": self._world.sim_time,
         }
         verdict, ahead = await self._foresee(payload), _AHEAD_OF_PREVIEW
         if verdict.admitted:
@@ -308,8 +315,17 @@ class Inbox:
             await self._end(request, "expire", "it was not decided in time")
         return InboxAnswer(await self.get(request), verdict, ahead)
 
-    async def _end(self, request: str, decision: str, reason: str) -> None:
-        """Record that a request ended without a person."""
+    async def _end(
+        self, request: str, decision: str, reason: str, codes: Sequence[str] = ()
+    ) -> None:
+        """Record that a request ended without a person.
+
+        Args:
+            request: Id of the request.
+            decision: `expire` or `stale`.
+            reason: Reason, which is cut to its limit.
+            codes: Codes of the refusals that ended it.
+        """
         payload: dict[str, Json] = {
             "id": request,
             "decision": decision,
@@ -318,6 +334,8 @@ class Inbox:
             "digest": "",
             "reason": reason[:_REASON_CHARS_MAX],
         }
+        if codes:
+            payload["codes"] = list(dict.fromkeys(codes))[:_CODES_MAX]
         await self._world.submit([await self._intent(DECIDE, payload)])
 
     # batches
@@ -389,9 +407,10 @@ class Inbox:
 
     async def _all(self) -> _Approvals:
         rows = await self._world.gateway.entities(REQUESTS)
-        return [
-            approval_of(request, fields, self._world.sim_time) for request, fields in rows.items()
-        ]
+        return [self._approval(request, fields) for request, fields in rows.items()]
+
+    def _approval(self, request: str, fields: Mapping[str, Json]) -> Approval:
+        return approval_of(request, fields, self._world.sim_time, self._world.gateway.registry)
 
 
 async def next_record(world: Orchestrator, position: int) -> None:

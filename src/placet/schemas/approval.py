@@ -1,8 +1,8 @@
 """A request for a person's approval, in the form in which programs and people read it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NotRequired, TypeAlias
+from typing import Final, Literal, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict
 
@@ -13,6 +13,12 @@ from placet.schemas.refusal import Refusal
 from placet.schemas.verdict import Verdict
 
 ApprovalState: TypeAlias = Literal["open", "approved", "denied", "amended", "expired", "stale"]
+
+ASKS: Final = "asks"
+"""Name in `about` of the reasons for asking: a list of texts, one for each call that needs it."""
+
+OUTSIDE: Final = "The function runs outside this world; placet does not know what it changes."
+"""Text for people beside the changes of a request whose intents have effects."""
 
 
 class ApprovalUnknown(LookupError):  # noqa: N818  # the name states the fault
@@ -50,7 +56,7 @@ class Approval:
         agent: The agent that requested the approval.
         intents: All intents of the approving batch, in order. Intents of other agents are records
             of the requesting program.
-        changes: Changes that a dry run foresees, at most 512: `[collection, entity, field, op, old,
+        changes: All changes that a dry run foresees: `[collection, entity, field, op, old,
             new]`; the op is `undecided` for a value that is decided when it is applied.
         risk: Greatest risk of the kinds of the intents, `read` to `high`.
         role: Role that the person must have; empty for any person.
@@ -63,6 +69,10 @@ class Approval:
         decided: Simulated time of the decision, seconds; 0 of an open request.
         amends: Id of the request that this one replaced; empty for none.
         amended_by: Id of the request that replaced this one; empty for none.
+        asked: Simulated time of asking, seconds; None of a request that does not have it.
+        codes: Codes of the refusals that ended a `stale` request.
+        defaults: Names of the arguments of each own intent that have their default value.
+        is_outside: Some of its intents have effects, which run outside of the world.
     """
 
     id: str
@@ -81,6 +91,17 @@ class Approval:
     decided: float
     amends: str
     amended_by: str
+    asked: float | None = None
+    codes: tuple[str, ...] = ()
+    defaults: tuple[tuple[str, ...], ...] = ()
+    is_outside: bool = False
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """Why a person is asked, a line for each call that needs one; empty if it is unknown."""
+        asks = self.about.get(ASKS)
+        lines = asks if isinstance(asks, Sequence) and not isinstance(asks, str) else ()
+        return tuple(one for one in lines if isinstance(one, str))
 
     @property
     def calls(self) -> tuple[tuple[str, Mapping[str, Json]], ...]:
@@ -93,11 +114,17 @@ class Approval:
         return tuple(one for one in self.intents if one["agent"] == self.agent)
 
     def __str__(self) -> str:
+        defaults = self.defaults or ((),) * len(self.own_intents)
         calls = "; ".join(
-            f"{kind}({', '.join(f'{name}={value!r}' for name, value in payload.items())})"
-            for kind, payload in self.calls
+            f"{kind}({', '.join(_argument(*one, defaults=names) for one in payload.items())})"
+            for (kind, payload), names in zip(self.calls, defaults, strict=True)
         )
-        return f"{self.agent} asks {self.role or 'anybody'}: {calls}"
+        why = f", because {'; '.join(self.asks)}" if self.asks else ""
+        return f"{self.agent} asks {self.role or 'anybody'}: {calls}{why}"
+
+
+def _argument(name: str, value: Json, *, defaults: Sequence[str]) -> str:
+    return f"{name}={value!r} (default)" if name in defaults else f"{name}={value!r}"
 
 
 @explain_keywords

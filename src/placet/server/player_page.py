@@ -41,7 +41,8 @@ _SCRIPTS: Final = (
     "approval_card.js", "approvals.js", "chart.js", "format.js", "map_layers.js", "player.js",
     "player_axes.js", "player_card.js", "player_colors.js", "player_dots.js", "player_feed.js",
     "player_inspect.js", "player_line.js", "player_map.js", "player_marks.js", "player_series.js",
-    "player_settings.js", "player_state.js", "player_view.js", "tree.js",
+    "player_settings.js", "player_state.js", "player_view.js", "reading.js",
+    "tree.js",
 )  # fmt: skip
 _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "

@@ -20,6 +20,7 @@ from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
+from placet.schemas.refusal import Refusal
 from placet_tools.parts.erasure import ERASE, ErasePayload, erase_rule
 from placet_tools.policy import APPROVE_FROM, parse_policy
 from placet_tools.policy.counting import CountPayload
@@ -39,6 +40,8 @@ ROLE: Final = "operator"
 """Role of the person who approves, where a rule names no other."""
 
 _UNDO_SUFFIX: Final = "~undo"
+
+_OF_RISK: Final = "a call of this risk needs a person"
 
 _OF_ONCE: Final = "A call of another agent has the same consequence."
 
@@ -155,6 +158,17 @@ class ToolsDomain(Domain):
         """Return a name with the prefix of the domain: of a kind that is no tool, or of a code."""
         return f"{self.name}.{name}"
 
+    def why_asked(self, kind: str, refusal: Refusal) -> str:
+        """Return why a call needs a person, as a line for the person.
+
+        Args:
+            kind: Kind of the call.
+            refusal: The refusal `approval_required` of the call.
+        """
+        tool = self.tool_of(kind)
+        name = kind if tool is None else f"{tool.name} (risk {tool.risk})"
+        return f"{name}: {refusal.details.get('asks') or refusal.message}"
+
     def tool_of(self, kind: str) -> DeclaredTool | None:
         """Return the tool of a kind; None if it is no tool of this domain."""
         return self._by_kind.get(kind)
@@ -263,7 +277,8 @@ class ToolsDomain(Domain):
         by_risk = answer.is_held is None
         if needed is None and (self._needs_approval(tool) if by_risk else answer.is_held):
             why = f"{tool.name} has the risk {tool.risk!r}" if by_risk else "the policy asks for it"
-            needed = refuse(APPROVAL_REQUIRED, f"{why}, so a person must approve the call")
+            message = f"{why}, so a person must approve the call"
+            needed = refuse(APPROVAL_REQUIRED, message, asks=answer.asks or _OF_RISK)
         return needed and self.enforced.with_role(tool.name, needed)
 
     def _permits(self, draft: Draft, intent: Intent, refusal: RuleRefusal, undoes: str) -> bool:

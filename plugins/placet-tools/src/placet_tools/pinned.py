@@ -179,7 +179,10 @@ class PinnedToolsDomain(ToolsDomain):
             return refusal
         what = "was not pinned" if pinned is None else "has changed since it was pinned"
         changed = f"the declaration of {tool.name} {what}; a person must approve a call of it"
-        return refusal or refuse(APPROVAL_REQUIRED, changed)
+        if refusal is None:
+            return refuse(APPROVAL_REQUIRED, changed)
+        asks = f"{refusal.details.get('asks', refusal.message)}; {changed}"
+        return refusal._replace(details={**refusal.details, "asks": asks})
 
     def _pin(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
         names = intent["payload"]["tools"]

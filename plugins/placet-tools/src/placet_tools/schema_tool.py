@@ -125,11 +125,23 @@ def _payload(name: str, schema: Mapping[str, Json]) -> type[_Arguments]:
     own = {
         "__module__": __name__,
         "__doc__": f"Arguments of {name}.",
-        "server_schema": dict(schema),
+        "server_schema": _in_order(schema),
         # Without a registry the library would load other documents from the network.
         "validator": make(schema, registry=Registry()),
     }
     return type("Arguments", (_Arguments,), own)
+
+
+def _in_order(schema: Mapping[str, Json]) -> dict[str, Json]:
+    """Return a schema with its required properties first, in the order of `required`.
+
+    The text that is pinned has sorted names, and `required` is a list, which keeps its order.
+    """
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping) or not isinstance(required, list):
+        return dict(schema)
+    first = {name: properties[name] for name in required if name in properties}
+    return {**schema, "properties": {**first, **properties}}
 
 
 def _kind_part(name: str) -> str:

@@ -16,7 +16,12 @@ async def test_a_held_call_runs_once_a_person_approves_it(shop, gate):
     (request,) = await gate.approvals()
     assert (request.id, request.agent, request.role) == (held.approval, "support", "operator")
     assert request.calls == (("shop.refund", {"order": "A", "euro": 5}),)  # with the default
-    assert str(request) == "support asks operator: shop.refund(euro=5, order='A')"
+    assert str(request) == (
+        "support asks operator: shop.refund(order='A', euro=5 (default)), "
+        "because refund (risk high): a call of this risk needs a person"
+    )
+    assert (request.defaults, request.is_outside) == ((("euro",),), True)
+    assert 0 <= request.asked <= request.expires - 3_600
     decision = await gate.decide(request, "approve", by="ann", reason="fine")
     assert (decision.state, decision.by, decision.reason) == ("approved", "ann", "fine")
     assert [one.status for one in decision.outcomes] == ["done"]
@@ -111,7 +116,7 @@ async def test_a_request_expires(shop):
 async def test_a_late_approval_ends_an_expired_request(shop):
     async with Gate(shop.tools, hold_s=0.01, config=QUIET) as gate:
         held = await gate.call("refund", key="t1", order="A")
-        expires = (await gate.approvals())[0].expires
+        expires = (await Inbox(gate.world).get(held.approval)).expires
         await gate.world.wait_until(expires + 0.001)
         assert await gate.approvals() == []
         assert (await gate.outcome("t1")).status == "expired"
@@ -150,7 +155,10 @@ async def test_a_consequence_that_happened_meanwhile_makes_an_approval_stale(sho
         assert (await gate.decide(first.approval, "approve", by="ann")).state == "approved"
         decision = await gate.decide(other.approval, "approve", by="ann")
         assert (decision.state, decision.codes) == ("stale", ("shop.same_done",))
-        assert [one.status for one in decision.outcomes] == ["stale"]
+        assert [(one.status, one.codes) for one in decision.outcomes] == [
+            ("stale", ("shop.same_done",))
+        ]
+        assert await gate.outcome(other.key) == decision.outcomes[0]
     assert shop.ran == [("refund", "A", 5)]
 
 
@@ -166,6 +174,69 @@ async def test_an_exhausted_quota_leaves_a_request_open(shop):
         assert (await gate.decide(held[0].approval, "approve", by="ann")).state == "approved"
         decision = await gate.decide(held[1].approval, "approve", by="ann")
         assert (decision.state, decision.codes) == ("open", ("quota_exceeded",))
+
+
+@pytest.mark.parametrize(
+    ("within", "state", "codes"),
+    [("1h", "open", ()), (None, "stale", ("shop.at_most_reached",))],
+)
+async def test_an_approval_beyond_at_most_leaves_open_a_request_that_may_pass_later(
+    within, state, codes
+):
+    tools, rule = Tools("shop"), {"n": 1} | ({"within": within} if within else {})
+
+    @tools.tool(risk="high")
+    def ring(times: int) -> None: ...
+
+    policy = {"tools": {"ring": {"approval": True, "at_most": [rule]}}}
+    async with Gate(tools, policy=policy, config=QUIET) as gate:
+        held = [await gate.call("ring", times=n) for n in (1, 2)]
+        assert (await gate.decide(held[0].approval, "approve", by="ann")).state == "approved"
+        decision = await gate.decide(held[1].approval, "approve", by="ann")
+        assert (decision.state, decision.codes) == (state, ("shop.at_most_reached",))
+        assert ("retry in" in decision.message) == (state == "open")
+        assert decision.outcomes[0].codes == codes
+
+
+@pytest.mark.parametrize(
+    ("rules", "asks"),
+    [
+        ({"approval": "times > 3 and who != 'bob'"}, "times > 3 and who != 'bob'"),
+        ({"approval": True}, "the policy asks for every call of it"),
+        ({}, "a call of this risk needs a person"),
+        (None, "the policy does not list it"),
+    ],
+)
+async def test_a_request_says_why_a_person_is_asked(rules, asks):
+    tools = Tools("shop")
+
+    @tools.tool(risk="high")
+    def ring(times: int, who: str = "ann") -> None: ...
+
+    listed = {} if rules is None else {"ring": rules}
+    policy = {"defaults": {"unlisted": "hold"}, "tools": listed}
+    async with Gate(tools, policy=policy, config=QUIET) as gate:
+        await gate.plan([("ring", {"times": 4}), ("ring", {"times": 5, "who": "zoe"})])
+        (request,) = await gate.approvals()
+        assert request.asks == (f"ring (risk high): {asks}",) * 2
+        assert str(request).endswith(f"because {'; '.join(request.asks)}")
+        assert [list(payload) for _, payload in request.calls] == [["times", "who"]] * 2
+        assert request.defaults == (("who",), ())
+
+
+async def test_a_request_has_the_message_of_the_rule_that_asks(gate):
+    await gate.call("mail", to="boss")
+    (request,) = await gate.approvals()
+    assert request.asks == ("mail (risk medium): a manager reads it first",)
+
+
+async def test_an_amendment_does_not_repeat_the_reason_of_the_first_request(gate):
+    held = await gate.call("refund", order="A", euro=50)
+    calls = [("refund", {"order": "A", "euro": 20})]
+    await gate.decide(held.approval, "amend", by="ann", calls=calls)
+    first = await Inbox(gate.world).get(held.approval)
+    other = await Inbox(gate.world).get(first.amended_by)
+    assert (len(first.asks), other.asks, other.state) == (1, (), "approved")
 
 
 async def test_an_unknown_request_or_verb_is_an_error(gate):

@@ -231,8 +231,8 @@ def plan_digest(agent: str, intents: Json) -> str:
 
 
 def _request_digest(payload: Mapping[str, Json]) -> str:
-    """Return the digest of all that a person is shown of a request."""
-    names = sorted(payload.keys() - {"seconds", "shown"})
+    """Return the digest of all that a person is shown of a request, but for its times."""
+    names = sorted(payload.keys() - {"seconds", "shown", "asked"})
     return blake2b(canonical([payload[name] for name in names]), digest_size=16).hexdigest()
 
 
@@ -319,6 +319,8 @@ def _record(draft: Draft, request: str, payload: Mapping[str, Json], state: str)
     draft.put(REQUESTS, request, "by", payload["by"])
     draft.put(REQUESTS, request, "reason", payload["reason"])
     draft.put(REQUESTS, request, "decided", draft.sim_time)
+    if "codes" in payload:
+        draft.put(REQUESTS, request, "codes", payload["codes"])
     draft.put(REQUESTS, request, "state", state)
 
 

@@ -19,6 +19,7 @@ Name = Annotated[str, Field(min_length=1, max_length=128)]
 Role = Annotated[str, Field(max_length=64)]
 Digest = Annotated[str, Field(max_length=64)]
 Reason = Annotated[str, Field(max_length=2_000)]
+Code = Annotated[str, Field(max_length=256)]
 
 
 class RequestedIntent(TypedDict):
@@ -46,7 +47,8 @@ class RequestPayload(TypedDict):
 
     `foreseen` (a digest) and `undecided` (paths) describe the changes that the person is shown; see
     `placet.schemas.foreseen`. Changes of the collections `unshown`, which hold the records of the
-    requesting domain, are left out. `shown` has these changes as a person reads them.
+    requesting domain, are left out. `shown` has these changes as a person reads them, all of them:
+    a request with more is refused. `asked` is the simulated time of asking.
     """
 
     id: Name
@@ -57,9 +59,10 @@ class RequestPayload(TypedDict):
     foreseen: Digest
     undecided: list[list[list[JsonValue]]]
     unshown: Annotated[list[Name], Field(max_length=64)]
-    shown: Annotated[list[list[JsonValue]], Field(max_length=512)]
+    shown: Annotated[list[list[JsonValue]], Field(max_length=4_096)]
     role: Role
     seconds: Annotated[float, Field(gt=0, le=10_000_000)]
+    asked: NotRequired[float]
 
 
 class PreviewPayload(TypedDict):
@@ -75,7 +78,8 @@ class DecidePayload(TypedDict):
     """Payload of `approvals.decide`: a decision about the request `id` with the digest `digest`.
 
     An `approve` is the first intent of a batch, and the intents of the request follow. The program
-    that submits decisions records `expire` and `stale`; no person makes them.
+    that submits decisions records `expire` and `stale`; no person makes them. `codes` are those of
+    the refusals that made a request `stale`.
     """
 
     id: Name
@@ -84,6 +88,7 @@ class DecidePayload(TypedDict):
     role: Role
     digest: Digest
     reason: Reason
+    codes: NotRequired[Annotated[list[Code], Field(min_length=1, max_length=16)]]
 
 
 class AmendPayload(TypedDict):

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from placet.kernel.plugin.approved import COLLECTIONS, NOT_FORESEEN, key_of
+from placet.kernel.plugin.registry import Registry
+from placet.runtime.api.signatures import signature_of
 from placet.schemas.approval import Approval, HeldIntent
 from placet.schemas.codec import Json, thaw
 from placet.schemas.foreseen import UNDECIDED, FieldChange, Foreseen
 from placet.schemas.intent import Intent, new_intent
-from placet.schemas.refusal import RefusalCode, Stage
+from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
-
-_SHOWN_MAX: Final = 512
 
 UNFORESEEN: Final[Mapping[str, Json]] = {
     "risk": "high",
@@ -32,21 +32,37 @@ _TEMPORARY: Final = frozenset(
 """Codes of the stages staleness and domain that are temporary: a later decision may pass."""
 
 
-def approval_of(request: str, fields: Mapping[str, Json], now: float) -> Approval:
+def approval_of(
+    request: str, fields: Mapping[str, Json], now: float, registry: Registry
+) -> Approval:
     """Return a request by its fields in the state; an open one past its time is `expired`.
 
     Args:
         request: Id of the request.
         fields: Its fields.
         now: Simulated time, seconds.
+        registry: The kinds of the world, in whose order a person reads the payloads.
     """
+    intents: Sequence[HeldIntent] = fields["intents"]
+    signatures = [signature_of(registry, one["kind"]) for one in intents]
     is_over = fields["state"] == "open" and fields["expires"] < now
     names = ("number", "agent", "risk", "role", "expires", "digest", "by", "reason", "decided")
     return Approval(
         id=request,
-        intents=tuple(fields["intents"]),
+        intents=tuple(
+            HeldIntent(**{**one, "payload": signature.ordered(one["payload"])})
+            for one, signature in zip(intents, signatures, strict=True)
+        ),
         changes=tuple(map(tuple, fields["shown"])),
         state="expired" if is_over else fields["state"],
+        asked=fields.get("asked"),
+        codes=tuple(fields.get("codes", ())),
+        defaults=tuple(
+            signature.defaults_of(one["payload"])
+            for one, signature in zip(intents, signatures, strict=True)
+            if one["agent"] == fields["agent"]
+        ),
+        is_outside=any(signature.is_outside for signature in signatures),
         **{name: fields[name] for name in (*names, "about", "amends", "amended_by")},
     )
 
@@ -84,10 +100,10 @@ def outside_of(unshown: Sequence[str], foreseen: Foreseen) -> Foreseen:
 
 
 def shown_of(changes: Sequence[FieldChange]) -> list[list[Json]]:
-    """Return changes in the form in which a request keeps and shows them."""
+    """Return changes in the form in which a request keeps and shows them: all, or none is asked."""
     return [
         [one.collection, UNDECIDED if one.entity is None else one.entity, *one[2:]]
-        for one in changes[:_SHOWN_MAX]
+        for one in changes
     ]
 
 
@@ -95,12 +111,16 @@ def ends_request(verdict: Verdict) -> bool:
     """Return whether the refusal of an approving batch ends its request as `stale`.
 
     It does if the decision itself is valid, and the batch is refused by a rule of its intents, by a
-    condition, or because its changes differ from the shown ones. A quota, a full queue or a lease
-    leaves the request open.
+    condition, or because its changes differ from the shown ones. A quota, a full queue, a lease,
+    and any refusal that says when to retry leave the request open.
     """
     is_of_decision = any(
         one.code.startswith("approvals.") and one.code != NOT_FORESEEN for one in verdict.refusals
     )
-    if is_of_decision or any(one.code in _TEMPORARY for one in verdict.refusals):
+    if is_of_decision or any(_is_temporary(one) for one in verdict.refusals):
         return False
     return any(one.stage in {Stage.DOMAIN, Stage.STALENESS} for one in verdict.refusals)
+
+
+def _is_temporary(refusal: Refusal) -> bool:
+    return refusal.code in _TEMPORARY or refusal.retry_after is not None

@@ -125,8 +125,9 @@ def approval_json(
             "payload": thaw(one["payload"]),
             "key": one["key"],
             "conditions": [text_of(condition) for condition in one.get("expect", ())],
+            "defaults": list(defaults),
         }
-        for one in approval.own_intents
+        for one, defaults in zip(approval.own_intents, approval.defaults, strict=True)
     ]
     for call, outcome in zip(calls, outcomes or (), strict=False):
         call["status"], call["output"] = outcome.status, outcome.output
@@ -138,12 +139,16 @@ def approval_json(
         "agent": approval.agent,
         "calls": calls,
         "changes": [_change(one) for one in approval.changes] if is_shown else None,
+        "outside": approval.is_outside,
+        "asks": list(approval.asks),
         "risk": approval.risk,
         "cost": thaw(approval.about.get("cost")),
         "about": thaw(dict(approval.about)),
         "role": approval.role,
         "deciders": list(deciders),
         "decides": decides and approval.state == "open",
+        "asked": approval.asked,
+        "age_s": None if approval.asked is None else max(0.0, sim_time - approval.asked),
         "expires": approval.expires,
         "left_s": max(0.0, left) if approval.state == "open" else 0.0,
         "digest": approval.digest,

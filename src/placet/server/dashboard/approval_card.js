@@ -1,15 +1,19 @@
 // One request for approval as a card: what, by whom, what it would change, and the ways to decide.
 
 import { made } from "./chart.js";
-import { escaped, span, tame, whole } from "./format.js";
+import { escaped, safe, span, tame, whole } from "./format.js";
+import { Reading } from "./reading.js";
 import { tree } from "./tree.js";
 
-const CHANGES_MAX = 50;
+const CHANGES_SHOWN = 50;
 const REASON_CHARS_MAX = 2_000;
+
+const OUTSIDE = "The function runs outside this world; placet does not know what it changes.";
 
 const STATES = {
   open: "open", approved: "approved", denied: "denied", amended: "amended", expired: "not decided in time", stale: "stale: it would no longer do what was shown",
 };
+const WORDS = { running: "running …", done: "done", failed: "failed", doubt: "in doubt", unknown: "outcome unknown" };
 const STATUSES = {
   running: "running …", done: "done", failed: "failed: certainly not done", doubt: "in doubt: started, outcome unknown", unknown: "outcome not in the log any more",
 };
@@ -18,54 +22,79 @@ const STATUSES = {
 export const exactly = (text) => JSON.parse(text, (_, value, context) =>
   Number.isInteger(value) && !Number.isSafeInteger(value) && context?.source && JSON.rawJSON ? JSON.rawJSON(context.source) : value);
 
-export const titleOf = ({ about, calls }) => tame(typeof about.goal === "string" && about.goal ? about.goal : calls.map(({ kind }) => kind).join(", "), 300);
+const goalOf = ({ about }) => (typeof about.goal === "string" ? about.goal : "");
+
+/** Name a request in a line, for its controls. */
+const titleOf = (approval) => tame(goalOf(approval) || approval.calls.map(({ kind }) => kind).join(", "), 300);
 
 /** The card of one request. `send` posts a decision and gives null, or the problem that refused it. */
 export class Card {
   constructor(approval, send) {
     this.approval = approval;
     this.send = send;
+    this.reading = new Reading(() => this.gate());
     this.element = made("article", `plan ${approval.state}`);
     this.element.dataset.id = approval.id;
     this.error = made("p", "form-error");
     this.error.setAttribute("role", "alert");
     this.left = made("b");
+    this.age = made("span");
     this.element.append(
-      made("h3", "", titleOf(approval)), this.facts(), this.calls(), made("h4", "", "What it changes"), this.changes(), this.about(), this.outcome(),
+      this.title(), this.facts(), ...this.why(), this.calls(), made("h4", "", "What it changes"), this.changes(), this.about(), this.outcome(),
     );
     if (approval.decides) this.element.append(this.form());
     else if (approval.state === "open") this.element.append(made("p", "small quiet", "This token may not decide about it."));
-    this.tick(approval.left_s);
+    this.tick(approval);
+    this.gate();
   }
 
-  tick(seconds) {
-    if (this.approval.state === "open") this.left.textContent = seconds > 0 ? `${span(seconds)} left` : "time is over";
+  tick({ left_s: left, age_s: age }) {
+    if (age !== null && age !== undefined) this.age.textContent = age < 1 ? "asked just now" : `asked ${span(Math.floor(age))} ago`;
+    if (this.approval.state === "open") this.left.textContent = left > 0 ? `${span(Math.ceil(left))} left` : "time is over";
+  }
+
+  /** Name the goal; without one the call, whose name is then not repeated beside its arguments. */
+  title() {
+    const { calls } = this.approval;
+    const goal = goalOf(this.approval);
+    return this.reading.text("h3", "", goal || (calls.length === 1 ? calls[0].kind : `${calls.length} calls, decided as one`));
   }
 
   facts() {
     const { agent, risk, role, cost, deciders, state } = this.approval;
     const line = made("p", "small facts");
-    line.append(pair("by", tame(agent, 128)), pair("risk", tame(risk), `risk ${risk}`));
-    if (cost !== null && cost !== undefined) line.append(pair("cost", tame(cost, 80)));
-    line.append(pair("needs", role ? `the role ${tame(role, 64)}` : "any person"));
-    if (state === "open") {
-      line.append(pair("may decide", deciders.length ? deciders.map((one) => tame(one, 64)).join(", ") : "nobody has this role"));
-      line.append(this.left);
-    }
+    line.append(pair("by", safe(agent)), pair("risk", tame(risk), `risk ${risk}`));
+    if (cost !== null && cost !== undefined) line.append(made("span", "key", "cost "), this.reading.text("bdi", "", cost));
+    line.append(pair("needs", role ? `the role ${safe(role)}` : "any person"));
+    if (state === "open") line.append(made("span", "", deciders.length ? `${deciders.map((one) => safe(one)).join(", ")} may decide` : "nobody has this role"));
+    line.append(this.age);
+    if (state === "open") line.append(this.left);
     return line;
   }
 
+  /** Say why a person is asked, as the program that asks has it. */
+  why() {
+    const { asks } = this.approval;
+    if (!asks.length) return [];
+    const list = made("ul", "plan-asks");
+    list.append(...this.reading.items(asks, (one) => this.reading.text("li", "", one)));
+    return [made("h4", "", "Why a person is asked"), list];
+  }
+
   calls() {
-    const list = made("ol", "plan-actions");
-    list.append(...this.approval.calls.map(({ kind, payload, conditions, status, output }) => {
+    const { calls } = this.approval;
+    const isNamed = goalOf(this.approval) || calls.length > 1;
+    const list = made("ol", isNamed ? "plan-actions" : "plan-actions single");
+    list.append(...calls.map(({ kind, payload, conditions, defaults, status, output }) => {
       const item = made("li");
-      item.append(made("bdi", "who", tame(kind, 128)), tree(payload ?? {}));
-      item.append(...conditions.map((text) => made("p", "small quiet", `only if ${tame(text, 300)}`)));
+      if (isNamed) item.append(this.reading.text("bdi", "who", kind));
+      item.append(tree(payload ?? {}, true, this.reading, Object.fromEntries(defaults.map((name) => [name, "(default)"]))));
+      item.append(...conditions.map((text) => this.reading.text("p", "small quiet", `only if ${text}`)));
       if (status) {
         const ended = made("p", `status ${status}`);
         ended.append(made("b", "", STATUSES[status] ?? tame(status)));
         item.append(ended);
-        if (output !== null && output !== undefined) item.append(tree(typeof output === "object" && !Array.isArray(output) ? output : { output }));
+        if (output !== null && output !== undefined) item.append(tree(typeof output === "object" && !Array.isArray(output) ? output : { output }, true, this.reading));
       }
       return item;
     }));
@@ -74,27 +103,31 @@ export class Card {
 
   /** Name the changes; a value that is decided when it is applied is never shown as one. */
   changes() {
-    const { changes } = this.approval;
+    const { changes, outside } = this.approval;
     const list = made("ul", "plan-changes");
     if (changes === null) list.append(made("li", "quiet", "The changes are shown to the persons who may decide."));
-    else if (!changes.length) list.append(made("li", "quiet", "Nothing in this world."));
-    else {
-      list.append(...changes.slice(0, CHANGES_MAX).map(({ entity, field, op, old, new: next }) => {
-        const item = made("li");
-        const value = op === "undecided" ? "decided when applied" : `${old === null ? "" : `${tame(old, 200)} → `}${op === "remove" ? "removed" : tame(next, 200)}`;
-        item.append(made("bdi", "key", tame(field === null ? entity : `${entity}/${field}`, 300)), " ", made("bdi", op === "undecided" ? "quiet" : "", value));
-        return item;
-      }));
-      if (changes.length > CHANGES_MAX) list.append(made("li", "quiet", `and ${whole(changes.length - CHANGES_MAX)} more`));
-    }
+    else list.append(...this.reading.items(changes, (one) => this.change(one), "li", CHANGES_SHOWN));
+    if (outside) list.append(made("li", "quiet", OUTSIDE));
+    else if (changes?.length === 0) list.append(made("li", "quiet", "Nothing in this world."));
     return list;
   }
 
+  change({ entity, field, op, old, new: next }) {
+    const item = made("li");
+    item.append(this.reading.text("bdi", "key", field === null ? entity : `${entity}/${field}`), " ");
+    if (op === "undecided") item.append(made("bdi", "quiet", "decided when applied"));
+    else {
+      if (old !== null) item.append(this.reading.text("bdi", "", old), " → ");
+      item.append(op === "remove" ? made("bdi", "", "removed") : this.reading.text("bdi", "", next));
+    }
+    return item;
+  }
+
   about() {
-    const { goal, cost, ...more } = this.approval.about;
+    const { goal, cost, asks, ...more } = this.approval.about;
     if (!Object.keys(more).length) return "";
     const part = made("div", "small");
-    part.append(made("h4", "", "The agent’s program says"), tree(more));
+    part.append(made("h4", "", "The agent’s program says"), tree(more, true, this.reading));
     return part;
   }
 
@@ -105,9 +138,26 @@ export class Card {
     part.setAttribute("role", "status");
     part.append(made("b", "", STATES[state] ?? tame(state)));
     if (by && by !== "approvals.recorder") part.append(" by ", made("bdi", "who", tame(by, 128)));
-    if (reason) part.append(": ", made("bdi", "", tame(reason, 2_000)));
+    if (reason) part.append(": ", this.reading.text("bdi", "", reason));
     if (other) part.append(" ", made("span", "quiet", "What was approved in its place is below."));
-    return part;
+    const whole_ = made("div", "ended");
+    whole_.tabIndex = -1;
+    whole_.append(part, this.ends());
+    this.ended = whole_;
+    return whole_;
+  }
+
+  /** Count how the approved calls ended, beside the decision: their own lines may be out of sight. */
+  ends() {
+    const statuses = this.approval.calls.map(({ status }) => status).filter(Boolean);
+    const counts = [...new Set(statuses)].map((one) => [one, statuses.filter((other) => other === one).length]);
+    const words = counts.map(([one, count]) => (statuses.length > 1 ? `${whole(count)} ${WORDS[one] ?? tame(one)}` : WORDS[one] ?? tame(one)));
+    return statuses.length ? made("p", "small", words.join(", ")) : "";
+  }
+
+  /** Show the reader the outcome of the decision that was just made here. */
+  confirm() {
+    this.ended?.focus();
   }
 
   form() {
@@ -127,25 +177,36 @@ export class Card {
       row.append(made_);
       return made_;
     };
-    button("Approve", "primary", () => this.decide({ decision: "approve" }));
+    this.approve = button("Approve", "primary", () => this.decide({ decision: "approve" }));
     button("Deny", "", () => this.decide({ decision: "deny" }));
-    const amend = button("Amend", "", () => this.amend(amend));
-    amend.setAttribute("aria-expanded", "false");
+    this.amendButton = button("Amend", "", () => this.amend());
     this.row = row;
+    this.unread = made("p", "small unread");
+    this.unread.id = `unread-${this.approval.id}`;
+    this.approve.setAttribute("aria-describedby", this.unread.id);
     this.editor = made("div", "amend");
     this.editor.hidden = true;
-    form.append(label, row, this.editor, this.error);
+    form.append(label, this.unread, row, this.editor, this.error);
     return form;
   }
 
-  /** Open the arguments as JSON, a field for each call; or close them again. */
-  amend(button) {
-    const isShown = this.editor.hidden;
-    this.editor.hidden = !isShown;
-    button.setAttribute("aria-expanded", String(isShown));
-    if (!isShown || this.editor.firstChild) return;
+  /** Keep the approval back while a part of what is approved is not shown. */
+  gate() {
+    if (!this.approve) return;
+    const { unread } = this.reading;
+    this.approve.disabled = unread > 0;
+    this.unread.hidden = unread === 0;
+    if (!unread) return;
+    const all = made("button", "rest", "show everything");
+    all.type = "button";
+    all.addEventListener("click", () => this.reading.openAll());
+    this.unread.replaceChildren(`${unread === 1 ? "A part is" : `${whole(unread)} parts are`} not shown. Open ${unread === 1 ? "it" : "them"} to approve, or `, all);
+  }
+
+  /** Open the arguments as JSON, a field for each call, in place of the decisions about the request as it is. */
+  amend() {
     this.fields = this.approval.calls.map(({ kind, payload }, number) => {
-      const label = made("label", "small", `Arguments of ${tame(kind, 128)}`);
+      const label = made("label", "small", `Arguments of ${safe(kind)}`);
       const area = made("textarea");
       area.value = escaped(JSON.stringify(payload, null, 2));
       area.rows = Math.min(12, area.value.split("\n").length + 1);
@@ -158,11 +219,31 @@ export class Card {
       this.editor.append(label, error);
       return { kind, area, error };
     });
-    const send = made("button", "primary", "Approve these instead");
-    send.type = "button";
-    send.addEventListener("click", () => this.decideAmended());
-    this.editor.append(send);
+    const row = made("div", "actions");
+    for (const [text, className, act] of [["Approve these instead", "primary", () => this.decideAmended()], ["Cancel", "", () => this.cancel()]]) {
+      const button = made("button", className, text);
+      button.type = "button";
+      button.addEventListener("click", act);
+      row.append(button);
+    }
+    this.editor.append(row);
+    this.show(true);
     this.fields[0].area.focus();
+  }
+
+  /** Drop the edits, and decide about the request as it is. */
+  cancel() {
+    this.editor.replaceChildren();
+    this.fields = [];
+    this.error.textContent = "";
+    this.show(false);
+    this.amendButton.focus();
+  }
+
+  show(isAmended) {
+    this.editor.hidden = !isAmended;
+    this.row.hidden = isAmended;
+    this.unread.hidden = isAmended || this.reading.unread === 0;
   }
 
   decideAmended() {
@@ -189,6 +270,8 @@ export class Card {
     const problem = await this.send({ ...decision, digest: this.approval.digest, reason: this.reason.value });
     if (!problem) return;
     for (const one of controls) one.disabled = false;
+    this.gate();
+    if (!this.editor.hidden) this.show(true);
     this.explain(problem);
   }
 

@@ -84,14 +84,16 @@ async function readFollowed(worldPath, open) {
 }
 
 function showAll(open, followed, worldPath) {
+  const found = new Map([...open, ...followed].map((one) => [one.id, one]));
   const shown = new Map();
-  for (const approval of [...open, ...followed.reverse()]) {
+  for (const id of inOrder(open, followed, found)) {
+    const approval = found.get(id);
     const before = cards.get(approval.id);
     const text = comparable(approval);
     // A card that is being read, or whose reason is being written, is not made anew.
     const card = before?.text === text ? before : new Card(approval, (decision) => decide(approval.id, decision, worldPath));
     card.text = text;
-    card.tick(approval.left_s);
+    card.tick(approval);
     shown.set(approval.id, card);
   }
   cards = shown;
@@ -99,11 +101,22 @@ function showAll(open, followed, worldPath) {
   show("approvals", isWhole() || shown.size > 0);
 }
 
+/** Give the ids in the order of the page: a card stays where the reader saw it, also when it is decided. */
+function inOrder(open, followed, found) {
+  const order = [...cards.keys()].filter((id) => found.has(id));
+  for (const { id, amends, amended_by: amendedBy } of [...open, ...[...followed].reverse()]) {
+    if (order.includes(id)) continue;
+    const place = order.includes(amends) ? order.indexOf(amends) + 1 : order.includes(amendedBy) ? order.indexOf(amendedBy) : order.length;
+    order.splice(place, 0, id);
+  }
+  return order;
+}
+
 /** Whether the requests are a page of their own, which is shown without any too. */
 const isWhole = () => byId("approvals").hasAttribute("data-whole");
 
 // What only counts down is no change of the card.
-const comparable = ({ left_s: _, ...approval }) => JSON.stringify(approval);
+const comparable = ({ left_s: _, age_s: _age, ...approval }) => JSON.stringify(approval);
 
 /** Put elements into the list in order, and move none that is there already: it may have the focus. */
 function place(elements) {
@@ -121,5 +134,6 @@ async function decide(id, decision, worldPath) {
     return { message: error.message, refusals: error.document?.refusals };
   }
   await readApprovals(worldPath).catch(() => {}); // the next round reads it
+  cards.get(id)?.confirm();
   return null;
 }

@@ -6,8 +6,13 @@ const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\
 /** Give a text that somebody wrote: one line, no tricks, not too long. */
 export function tame(value, charsMax = 128) {
   const text = typeof value === "string" ? value : String(JSON.stringify(value) ?? value);
-  const short = text.length > charsMax ? `${text.slice(0, charsMax)}…` : text;
-  return short.replace(UNSEEN, "\ufffd").toWellFormed?.() ?? short.replace(UNSEEN, "\ufffd");
+  return safe(text.length > charsMax ? `${text.slice(0, charsMax)}…` : text, false);
+}
+
+/** Give a whole text without tricks; `isOfLines` keeps its lines. */
+export function safe(text, isOfLines = true) {
+  const seen = text.replace(UNSEEN, (one) => (isOfLines && one === "\n" ? one : "\ufffd"));
+  return seen.toWellFormed?.() ?? seen;
 }
 
 /** Give JSON with escapes in place of what would hide, or turn around, what stands beside it. */

@@ -1,7 +1,7 @@
 // JSON values as a tree that opens, and as one cell of a table. Every text enters as text.
 
 import { made } from "./chart.js";
-import { tame } from "./format.js";
+import { safe, tame } from "./format.js";
 
 const CHILDREN_MAX = 200;
 const TEXT_CHARS_MAX = 20_000;
@@ -20,33 +20,40 @@ const spaced = (text) => (/^\[[-\d.,e]+\]$/.test(text) ? text.slice(1, -1).repla
 // A position to 15 places is no cell for people; the tree has all of them.
 const readableNumbers = (text) => text.replace(/-?\d+\.\d{4,}(e-?\d+)?/g, (number) => String(Number(Number(number).toFixed(3))));
 
-/** Make the tree of an object's fields, in a list. */
-export function tree(value, isOpen = true) {
+/** Make the tree of an object's fields, in a list.
+ * With a `reading` all of it is shown or waits to be opened; `notes` are words before the values of some fields. */
+export function tree(value, isOpen = true, reading = null, notes = {}) {
   const list = made("ul", "tree");
   const entries = Object.entries(value ?? {});
-  for (const [name, child] of entries.slice(0, CHILDREN_MAX)) list.append(branch(name, child, isOpen));
-  if (entries.length > CHILDREN_MAX) list.append(made("li", "quiet", `and ${entries.length - CHILDREN_MAX} more`));
+  const make = ([name, child]) => branch(name, child, isOpen, reading, notes[name]);
+  if (reading) list.append(...reading.items(entries, make, "li", CHILDREN_MAX));
+  else {
+    for (const entry of entries.slice(0, CHILDREN_MAX)) list.append(make(entry));
+    if (entries.length > CHILDREN_MAX) list.append(made("li", "quiet", `and ${entries.length - CHILDREN_MAX} more`));
+  }
   if (!entries.length) list.append(made("li", "quiet", "nothing"));
   return list;
 }
 
-function branch(name, value, isOpen) {
+function branch(name, value, isOpen, reading, note) {
   const item = made("li");
-  const key = made("bdi", "key", tame(name, 80));
+  const key = reading ? reading.text("bdi", "key", name) : made("bdi", "key", tame(name, 80));
   if (value === null || typeof value !== "object" || JSON.isRawJSON?.(value) || isFlat(value)) {
-    item.append(key, " ", made("bdi", "value", wholeText(value)));
+    const shown = value === "" ? made("span", "value quiet", "(empty)") : reading ? reading.text("bdi", "value", value) : made("bdi", "value", wholeText(value));
+    item.append(key, " ", ...(note ? [made("span", "quiet", note), " "] : []), shown);
     return item;
   }
   const details = made("details");
   const summary = made("summary");
   const count = Object.keys(value).length;
-  summary.append(key, " ", made("span", "quiet", Array.isArray(value) ? `${count} items` : `${count} fields`));
+  summary.append(key, " ", ...(note ? [made("span", "quiet", note), " "] : []), made("span", "quiet", Array.isArray(value) ? `${count} items` : `${count} fields`));
   details.append(summary);
   // What is never opened is never made: a state may be large.
-  const fill = () => { if (details.open && details.childElementCount === 1) details.append(tree(value, false)); };
+  const fill = () => { if (details.open && details.childElementCount === 1) details.append(tree(value, reading !== null, reading)); };
   details.addEventListener("toggle", fill);
   details.open = isOpen && count <= 12;
   fill();
+  if (reading && !details.open) reading.wait(details, fill);
   item.append(details);
   return item;
 }
@@ -55,5 +62,5 @@ const isFlat = (value) => Array.isArray(value) && value.length <= 8 && value.eve
 
 function wholeText(value) {
   const text = typeof value === "string" ? value : JSON.stringify(value);
-  return text.split("\n").map((line) => tame(line, TEXT_CHARS_MAX)).join("\n").slice(0, TEXT_CHARS_MAX);
+  return safe(text.length > TEXT_CHARS_MAX ? `${text.slice(0, TEXT_CHARS_MAX)}… and ${text.length - TEXT_CHARS_MAX} more characters` : text);
 }

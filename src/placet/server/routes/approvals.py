@@ -171,7 +171,8 @@ async def decide_request(world: str, approval: str, request: Request) -> Json:
 
     The answer is the request after the decision; approved calls may still run. The status is 409
     if the request was decided already, is expired, has another digest, or would now do something
-    else than was shown; 403 if the person does not have its role.
+    else than was shown; 404 if the token may not see it, as for `get_request`; 403 if it may see it
+    and not decide: it has another role, or speaks for an agent of the request.
     """
     context, orchestrator, reader = _entered(world, request, Role.AGENT)
     body = await context.read(request, DecisionBody)
@@ -298,7 +299,7 @@ async def _require_decider(
         )
 
     is_seen, is_decider, deciders = await world.query(look)
-    if not is_seen and not reader.is_person:
+    if not is_seen:  # as `get_request` answers: the id of a request is no permission
         raise _no_request(found.id)
     if not is_decider:
         role = f"the role {found.role!r}" if found.role else "a person of the configuration"
@@ -306,7 +307,7 @@ async def _require_decider(
             "forbidden",
             f"{reader.name!r} may not decide about this request: it needs {role}, and a token that "
             "does not speak for an agent of the request",
-            deciders=[*deciders] if is_seen else [],
+            deciders=[*deciders],
         )
 
 
@@ -334,6 +335,7 @@ def _refused(answer: InboxAnswer, agent: str, agents: Sequence[str]) -> Problem:
             # Within the call: the place of an intent in the batch is the server's own.
             "at": one.at.removeprefix(f"/intents/{one.index}"),
             "suggestions": [*one.suggestions],
+            "retry_after": one.retry_after,
         }
         for one in answer.refusals
     ]

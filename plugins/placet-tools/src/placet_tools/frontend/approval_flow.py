@@ -6,14 +6,14 @@ from typing import Final
 
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.inbox import Decision, Inbox
-from placet.schemas.approval import Approval, InboxAnswer
+from placet.schemas.approval import ASKS, Approval, InboxAnswer
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 from placet_tools.domain import PLAN, ROLE, ToolsDomain
 from placet_tools.frontend.call_records import HELD, CallRecords
 from placet_tools.frontend.calls import ToolCall, refused
 from placet_tools.frontend.plan_runner import PlanRunner
-from placet_tools.frontend.recorder import Recorder
+from placet_tools.frontend.recorder import PLAN_MIN, Recorder
 from placet_tools.outcome import Outcome, RequestDecision
 
 VALUE_MISSING: Final = "value_missing"
@@ -78,6 +78,7 @@ class ApprovalFlow:
             role=roles[0],
             seconds=self._hold_s,
             unshown=self._domain.records,
+            about={ASKS: self._reasons(calls, verdict)},
         )
         if answer.request is None:
             return refused(self._domain, calls, answer.verdict, answer.ahead + ahead)
@@ -85,6 +86,15 @@ class ApprovalFlow:
             self._runner.watch()
         held, keys = answer.approval, [one["key"] for one in answer.approval.own_intents]
         return [Outcome("held", message=HELD, approval=held.id, key=key) for key in keys]
+
+    def _reasons(self, calls: Sequence[ToolCall], verdict: Verdict) -> list[str]:
+        """Return why a person is asked, a line for each call that needs an approval."""
+        ahead = int(len(self._recorder.keys_of_tools(calls)) >= PLAN_MIN)
+        return [
+            self._domain.why_asked(calls[one.index - ahead].kind, one)
+            for one in verdict.refusals
+            if one.index is not None
+        ]
 
     async def decide(
         self,

@@ -98,12 +98,13 @@ class CallRecords:
             return Outcome("held", message=HELD, approval=request, key=key)
         if not approval.by:  # it has expired, which is not recorded yet
             return Outcome("expired", message=EXPIRED, approval=request, key=key)
+        codes = approval.codes
         message = f"{approval.by}: {approval.reason or approval.state}"
         output: Json = None
         if approval.state == "amended":
             message = f"{message}; this call did not run: `output` has the calls that ran instead"
             output = await self._ran_instead(approval.amended_by)
-        return Outcome(approval.state, output, message, approval=request, key=key)
+        return Outcome(approval.state, output, message, codes, approval=request, key=key)
 
     async def _ran_instead(self, request: str) -> list[Json]:
         """Return the calls of an approved request with their outcomes, in the form for a model."""

@@ -17,6 +17,9 @@ _EVALUATION_ERRORS: Final = (ArithmeticError, LookupError, TypeError, ValueError
 
 _NO_RESULT: Final[Mapping[str, Json]] = {}
 
+_ALWAYS: Final = "the policy asks for every call of it"
+_UNLISTED: Final = "the policy does not list it"
+
 
 class PolicyAnswer(NamedTuple):
     """The answer of a policy to a call.
@@ -24,10 +27,12 @@ class PolicyAnswer(NamedTuple):
     Attributes:
         refusal: The refusal; None if the policy does not refuse the call.
         is_held: A person must approve the call; None leaves that to the risk of the tool.
+        asks: Why a person must approve it, of a held call.
     """
 
     refusal: RuleRefusal | None
     is_held: bool | None = None
+    asks: str = ""
 
 
 def judge(
@@ -45,7 +50,8 @@ def judge(
     rules = policy.tools.get(tool)
     if rules is None:
         if policy.unlisted != "refuse":
-            return PolicyAnswer(None, True if policy.unlisted == "hold" else None)
+            is_held = True if policy.unlisted == "hold" else None
+            return PolicyAnswer(None, is_held, _UNLISTED if is_held else "")
         message = f"the policy lists no tool {tool!r}; add [tools.{tool}] to it"
         return PolicyAnswer(refuse(codes.UNLISTED, message))
     try:
@@ -55,7 +61,10 @@ def judge(
     if 0 <= found < len(rules.says):
         return PolicyAnswer(refuse(codes.REFUSED, rules.says[found]))
     refusal = _judge_order(rules, call, marks, draft) if rules.orders else None
-    return PolicyAnswer(refusal, found >= 0 if rules.has_approval else None)
+    if not rules.has_approval:
+        return PolicyAnswer(refusal)
+    asks = _ALWAYS if rules.expressions[-1].text == str(True) else rules.expressions[-1].text
+    return PolicyAnswer(refusal, found >= 0, asks if found >= 0 else "")
 
 
 def _judge_order(

@@ -1,6 +1,7 @@
 """Held calls of a gateway that runs are decided from a terminal."""
 
 import json
+import re
 import socket
 import stat
 from pathlib import Path
@@ -27,7 +28,16 @@ async def test_a_person_decides_a_held_call_from_a_terminal(folder):
         assert f"placet gateway-inbox {folder.store}" in said["decide"]
         (listed,) = json.loads(inbox(folder, "--json").out)["requests"]
         assert (listed["id"], listed["agent"]) == (said["approval"], "agent")
-        assert 'mcp.work {"a":1}' in inbox(folder).out
+        assert listed["asks"] == ["work (risk high): a call of this risk needs a person"]
+        assert listed["age_s"] >= 0 < listed["left_s"] <= 3_600
+        head, *lines = inbox(folder).out.splitlines()
+        assert head.startswith(f"{listed['id']} agent asks operator to call (risk high, asked ")
+        assert re.search(r"asked \d+ s ago, (59 min \d+ s|1 h 0 min) left\):$", head)
+        assert lines == [
+            f"  because {listed['asks'][0]}",
+            '  mcp.work {"a":1}',
+            "  The function runs outside this world; placet does not know what it changes.",
+        ]
         wrong = inbox(folder, said["approval"], "approve", "--role", "cook", "--by", "ann")
         assert (wrong.code, "needs the role 'operator'" in wrong.out) == (1, True)
         assert not folder.ran()
@@ -37,10 +47,21 @@ async def test_a_person_decides_a_held_call_from_a_terminal(folder):
         assert outcome["content"] == [{"type": "text", "text": "work ran"}]
         assert "isError" not in outcome
         assert sum(folder.ran().values()) == 1
+        assert inbox(folder).out == "no call waits\n"
         assert socket_modes(folder.path) == [0o600]
     assert socket_modes(folder.path) == []
     gone = inbox(folder)
     assert (gone.code, "no gateway answers" in gone.err) == (1, True)
+
+
+async def test_a_terminal_shows_a_request_as_a_whole_without_unseen_characters(folder):
+    async with PlainClient(folder, "--store", folder.store) as client:
+        await client.begin()
+        await client.call("work", text="x" * 30_000 + "THE END", **{"\u202ek" + "k" * 300: 1})
+        said = inbox(folder).out
+        assert "THE END" in said
+        assert "\\u202e" + "k" * 301 in said
+        assert "\u202e" not in said
 
 
 async def test_a_person_settles_a_call_in_doubt_from_a_terminal(folder):

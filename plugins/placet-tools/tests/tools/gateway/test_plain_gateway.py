@@ -100,6 +100,36 @@ async def test_a_held_call_asks_the_user_of_the_client(folder, answer, status):
     assert sum(folder.ran().values()) == (status == "done")
 
 
+YES = {"action": "accept", "content": {"confirm": True}}
+LONG = "x" * 30_000 + "THE END"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_whole", "answer", "status"),
+    [
+        ("y" * 9_000 + "THE END", True, YES, "done"),
+        (LONG, False, YES, "held"),
+        (LONG, False, {"action": "accept", "content": {}}, "held"),
+        (LONG, False, {"action": "decline"}, "denied"),
+    ],
+)
+async def test_a_form_that_cannot_show_all_takes_no_yes(folder, text, is_whole, answer, status):
+    options = ("--store", folder.store)
+    async with PlainClient(folder, *options, capabilities={"elicitation": {}}) as client:
+        await client.begin()
+        number = client.request("tools/call", name="work", arguments={"text": text})
+        asked, message = await client.receive(), client.line.decode()
+        assert ("THE END" in message) == is_whole
+        assert ("Let it run" in message) == is_whole
+        assert (f"placet gateway-inbox {folder.store}" in message) != is_whole
+        assert "because work (risk high): a call of this risk needs a person" in message
+        assert "runs outside this world" in message or not is_whole
+        client.send({"jsonrpc": "2.0", "id": asked["id"], "result": answer})
+        result = (await client.answer(number))["result"]
+        assert status == "done" or told(result)["status"] == status
+    assert sum(folder.ran().values()) == (status == "done")
+
+
 async def test_a_client_that_cannot_ask_is_not_asked(folder):
     async with PlainClient(folder, capabilities={"elicitation": {"url": {}}}) as client:
         await client.begin()

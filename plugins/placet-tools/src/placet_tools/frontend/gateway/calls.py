@@ -141,7 +141,8 @@ class Calls:
         outcomes: Sequence[Outcome] = await self._gate.call(calls, uuid4().hex, live)
         approval = await self._to_ask(request, outcomes)
         if approval is not None:
-            form = results.form_of(approval, self._gate.gate.tool_name)
+            now, gate = self._gate.gate.world.sim_time, self._gate
+            form = results.form_of(approval, now, gate.gate.tool_name, gate.where_whole)
             if request.is_modern:
                 return results.question(form, _STATE + approval.id)
             outcomes = await self._elicited(approval, form, outcomes, live)
@@ -194,9 +195,14 @@ class Calls:
     async def _decided(
         self, approval: Approval, answer: Json, outcomes: Sequence[Outcome]
     ) -> Sequence[Outcome]:
-        """Record the answer of the client's user; a form that was closed leaves the calls held."""
+        """Record the answer of the client's user.
+
+        A form that was closed leaves the calls held, and so does one that did not show all of them
+        and was accepted.
+        """
         verb = _verb_of(answer)
-        if verb is None:
+        is_unread = not results.takes_yes(approval, self._gate.gate.tool_name)
+        if verb is None or (is_unread and _is_accepted(answer)):
             return outcomes
         decision = await self._gate.gate.decide(approval, verb, by=self._gate.options.person)
         return decision.outcomes
@@ -267,7 +273,11 @@ def _verb_of(answer: Json) -> Decision | None:
         return None
     content = answer.get("content")
     is_yes = isinstance(content, Mapping) and content.get(results.CONFIRM) is True
-    return "approve" if answer["action"] == "accept" and is_yes else "deny"
+    return "approve" if _is_accepted(answer) and is_yes else "deny"
+
+
+def _is_accepted(answer: Json) -> bool:
+    return isinstance(answer, Mapping) and answer.get("action") == "accept"
 
 
 def _call_of(fields: Json, where: str, tool: str = "name") -> Call:

@@ -13,7 +13,8 @@ import typer
 
 from placet.cli.signals import StopSignals
 from placet.cli.terminal import CommandError, Output, notify, with_json
-from placet.schemas.codec import Json, to_json
+from placet.schemas.codec import Json
+from placet.schemas.printable import printable, printable_json
 from placet_tools.domain import ROLE
 from placet_tools.frontend.gateway.links import (
     ServerLink,
@@ -215,21 +216,14 @@ def gateway_inbox(
 
 def _lines_of(inbox: Mapping[str, Json]) -> list[str]:
     """Return the calls that need a person as lines for a terminal."""
-    lines = []
+    lines: list[str] = []
     for request in inbox["requests"]:
-        lines.append(f"{request['id']} {request['agent']} asks {request['role'] or 'any person'}")
-        lines += [f"  {one['kind']} {_json(one['payload'])}" for one in request["intents"]]
-        for collection, entity, name, op, old, new in request["changes"]:
-            change = f"{op} {_json(old)} -> {_json(new)}"
-            lines.append(f"  changes {collection} {entity} {name}: {change}")
+        head, *others = request["text"]
+        lines += [f"{printable(request['id'])} {head}", *others]
     for doubt in inbox["doubts"]:
-        lines.append(f"{doubt['key']} is in doubt: {doubt['why']}")
-        lines.append(f"  {doubt['tool']} {_json(doubt['arguments'])}")
-    return lines
-
-
-def _json(value: Json) -> str:
-    return to_json(value).decode()
+        lines.append(printable(f"{doubt['key']} is in doubt: {doubt['why']}"))
+        lines.append(f"  {printable(doubt['tool'])} {printable_json(doubt['arguments'])}")
+    return lines or ["no call waits"]
 
 
 async def _over_stdio(target: str, options: GatewayOptions) -> int:

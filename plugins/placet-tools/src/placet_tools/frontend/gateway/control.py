@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from placet.runtime.inbox import Decision
+from placet.schemas.approval import Approval
 from placet.schemas.codec import Json
 from placet.stores.url import file_of, open_event_log
 from placet_tools.frontend.gateway import jsonrpc
 from placet_tools.frontend.gateway.jsonrpc import MessageInvalid
 from placet_tools.frontend.gateway.links import LINE_BYTES_MAX
+from placet_tools.frontend.gateway.request_text import head_of, lines_of
 from placet_tools.frontend.gateway.tool_gate import GATE_ERRORS, Notify, ToolGate
 
 _SUFFIX: Final = ".gateway"
@@ -104,13 +106,25 @@ async def _answer(gate: ToolGate, line: bytes) -> bytes:
             case "settle":
                 answer = await _settle(gate, params)
             case _:
-                requests = [asdict(one) for one in await gate.gate.approvals()]
+                now = gate.gate.world.sim_time
+                requests = [_shown(one, now) for one in await gate.gate.approvals()]
                 answer = {"requests": requests, "doubts": await gate.gate.doubts()}
         return jsonrpc.response(0, answer)
     except MessageInvalid as error:
         return jsonrpc.failure(0, error.code, str(error))
     except (*GATE_ERRORS, LookupError, ValueError) as error:
         return jsonrpc.failure(0, jsonrpc.SERVER_ERROR, str(error))
+
+
+def _shown(approval: Approval, now: float) -> dict[str, Json]:
+    """Return a request for the inbox: its fields, its times, and its text."""
+    return {
+        **asdict(approval),
+        "asks": list(approval.asks),
+        "age_s": None if approval.asked is None else max(0.0, now - approval.asked),
+        "left_s": max(0.0, approval.expires - now),
+        "text": [head_of(approval, now), *lines_of(approval, str)],
+    }
 
 
 async def _decide(gate: ToolGate, params: Mapping[str, Json]) -> Json:

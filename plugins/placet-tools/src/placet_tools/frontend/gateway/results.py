@@ -8,12 +8,13 @@ from msgspec.json import encode
 
 from placet.schemas.approval import Approval
 from placet.schemas.codec import Json
-from placet.schemas.printable import printable
+from placet_tools.frontend.gateway.request_text import head_of, lines_of
 from placet_tools.outcome import Outcome
 
 CONFIRM: Final = "confirm"
-_CHANGES_ASKED: Final = 16
-_VALUE_CHARS_MAX: Final = 1_000
+
+FORM_CHARS_MAX: Final = 10_000
+"""Characters of a request that a form shows; a longer one is approved elsewhere."""
 
 _LATER: Final = frozenset({"held", "running", "doubt"})
 
@@ -73,31 +74,38 @@ def refusal(code: str, message: str) -> Json:
     return _text({"status": "refused", "message": message, "codes": [code]}, is_error=True)
 
 
-def form_of(approval: Approval, name_of: Callable[[str], str]) -> dict[str, Json]:
+def form_of(
+    approval: Approval, now: float, name_of: Callable[[str], str], where: str
+) -> dict[str, Json]:
     """Return the MCP form that asks a person to decide a request.
+
+    A form that cannot show the whole request can only deny it, and says where the whole is.
 
     Args:
         approval: The request.
+        now: Simulated time, seconds.
         name_of: Returns the name of the tool of a kind.
+        where: Where a person decides a request that a form cannot show.
     """
-    lines = [f"{approval.agent} asks to call:"]
-    for kind, arguments in approval.calls:
-        lines.append(f"  {name_of(kind)} {_short(arguments)}")
-    if approval.changes:
-        lines.append("It would change:")
-    for change in approval.changes[:_CHANGES_ASKED]:
-        *path, op, old, new = change
-        lines.append(f"  {' '.join(map(str, path))}: {op} {_short(old)} -> {_short(new)}")
-    if len(approval.changes) > _CHANGES_ASKED:
-        lines.append(f"  and {len(approval.changes) - _CHANGES_ASKED} more")
+    text = "\n".join(lines_of(approval, name_of))
+    shown = f"{head_of(approval, now)}\n{text[:FORM_CHARS_MAX]}"
+    is_whole = takes_yes(approval, name_of)
+    if not is_whole:
+        left = len(text) - FORM_CHARS_MAX
+        shown += (
+            f"\n[{left} more characters are not shown here, so this form takes no yes. Read the "
+            f"whole request and decide it: {where}. To deny it, decline here.]"
+        )
+    confirm = {CONFIRM: {"type": "boolean", "title": "Let it run"}} if is_whole else {}
     return {
-        "message": "\n".join(map(printable, lines)),
-        "requestedSchema": {
-            "type": "object",
-            "properties": {CONFIRM: {"type": "boolean", "title": "Let it run"}},
-            "required": [CONFIRM],
-        },
+        "message": shown,
+        "requestedSchema": {"type": "object", "properties": confirm, "required": list(confirm)},
     }
+
+
+def takes_yes(approval: Approval, name_of: Callable[[str], str]) -> bool:
+    """Return whether a form shows the whole of a request, so that a person can approve it there."""
+    return len("\n".join(lines_of(approval, name_of))) <= FORM_CHARS_MAX
 
 
 def question(form: Mapping[str, Json], state: str) -> dict[str, Json]:
@@ -109,11 +117,6 @@ def question(form: Mapping[str, Json], state: str) -> dict[str, Json]:
     """
     asked = {CONFIRM: {"method": "elicitation/create", "params": {"mode": "form", **form}}}
     return {"resultType": "input_required", "requestState": state, "inputRequests": asked}
-
-
-def _short(value: Json) -> str:
-    text = encode(value).decode()
-    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"
 
 
 def _text(value: Json, *, is_error: bool = False) -> dict[str, Json]:

@@ -148,7 +148,14 @@ class ToolGate:
         """Where a person decides held calls."""
         if self.options.store.startswith("memory:"):
             return "the client's user; a log in memory has no other way"
-        return f"a person, by `placet gateway-inbox {shlex.quote(self.options.store)}`"
+        return f"a person, by {self.where_whole}"
+
+    @property
+    def where_whole(self) -> str:
+        """Where a person reads and decides a request that a form cannot show as a whole."""
+        if self.options.store.startswith("memory:"):
+            return "start the gateway with --store, and use `placet gateway-inbox`"
+        return f"`placet gateway-inbox {shlex.quote(self.options.store)}`"
 
     def connect(self, server: ServerConnection) -> None:
         """Add a connection, over which calls without a waiting client are made."""
