@@ -1,4 +1,4 @@
-"""Checks of what a `WorldEnv` is given: its arguments, and the answers of its adapter.
+"""Checks of the arguments of a `WorldEnv`, and of the answers of its adapter.
 
 A wrong argument is refused when the environment is made, a wrong answer where it is returned. A
 first observation is compared with its whole space, later ones with its shape and dtype.
@@ -49,7 +49,7 @@ def required_space(method: str, agent: str, space: object) -> Space[Any]:
 
 
 def given_for(value: Any, seed: int, what: str) -> Mapping[str, Any]:  # noqa: ANN401
-    """Return registrations by name, or those that a function of the seed returns.
+    """Return registrations by name, or the result of a function of the seed.
 
     Raises:
         ValueError: They have another form.
@@ -77,13 +77,13 @@ def given_for(value: Any, seed: int, what: str) -> Mapping[str, Any]:  # noqa: A
     return given
 
 
-def required_actions(actions: object, active: Collection[str], *, has_begun: bool) -> None:
+def required_actions(actions: object, active: Collection[str], *, is_started: bool) -> None:
     """Check that actions are by the name of an active agent.
 
     Raises:
         ValueError: They are not, or there is no episode.
     """
-    if not has_begun:
+    if not is_started:
         raise ValueError("there is no episode; call reset to start one")
     if not active:
         raise ValueError("the episode has ended; call reset to start the next")

@@ -1,4 +1,4 @@
-"""The colors of a drawn map: those of the player, and what a value of a field has.
+"""The colors of a drawn map, which are the colors of the player, and of the values of fields.
 
 A value keeps its color along all pictures of an environment: categories are added, and a scale only
 widens, as in the player.
@@ -47,7 +47,7 @@ _LIGHTNESS, _CHROMA = 0.42, 0.3
 
 
 class ColorScales:
-    """Colors the values of fields, each field by a scale of its own."""
+    """Colors the values of fields; each field has a scale."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[Json, None]] = {}

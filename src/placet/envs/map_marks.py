@@ -1,8 +1,7 @@
-"""The marks of a drawn map: what each entity with a place looks like.
+"""The marks of a drawn map: color, shape, size and label of each entity with a place.
 
-A mark comes from a layer of the player, so entities, rows of tables and portrayals mean here what
-they mean in the player. Where no field colors a collection, each agent has a color of its own, and
-its name.
+A mark comes from a layer of the player, so entities, rows of tables and portrayals are drawn as
+in the player. Where no field colors a collection, each agent has its color and its name.
 """
 
 from base64 import b64decode
@@ -30,7 +29,7 @@ _PLAIN: Final = Portrayal()
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class MapMark:
     """One entity or row on the map.
 
     Attributes:
@@ -64,12 +63,12 @@ class MapMarks:
         self._scales = ColorScales()
         self._shapes: dict[str, dict[Json, int]] = {}
 
-    def of(self, state: PlayedState) -> tuple[list[Mark], Legend, Sequence[str]]:
+    def of(self, state: PlayedState) -> tuple[list[MapMark], Legend, Sequence[str]]:
         """Return the marks of a state, agents last, the legend, and the problems of portrayals."""
         shown = map_of(state, portrayals=self._portrayals)
         layers = [layer for layer in shown["map"] if "x" in layer]  # cells are drawn by the player
         has_labels = sum(len(_numbers_in(layer["x"])) for layer in layers) <= _LABELS_MAX
-        marks: list[Mark] = []
+        marks: list[MapMark] = []
         legend: list[tuple[Rgb, str]] = []
         for layer in sorted(layers, key=self._is_of_agents):
             colors, keys = self._colors(layer)
@@ -82,12 +81,12 @@ class MapMarks:
 
     def _marks(
         self, layer: Mapping[str, Any], colors: Sequence[Rgb], *, has_labels: bool
-    ) -> Iterator[Mark]:
+    ) -> Iterator[MapMark]:
         names = _names_in(layer)
         sizes, shapes = self._sizes(layer, len(names)), self._shapes_of(layer, names)
         labels = self._labels(layer, names) if has_labels else [""] * len(names)
         places = _numbers_in(layer["x"]), _numbers_in(layer["y"])
-        marks = map(Mark, *places, colors, shapes, sizes, labels)
+        marks = map(MapMark, *places, colors, shapes, sizes, labels)
         yield from (mark for mark in marks if mark.x == mark.x)  # else at no node of a network
 
     def _portrayal(self, layer: Mapping[str, Any]) -> Portrayal:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from placet.envs.map_colors import GROUND, INK, LINE, PANEL, Legend, Rgb
-from placet.envs.map_marks import Mark
+from placet.envs.map_marks import MapMark
 from placet.schemas.printable import printable
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ class MapCells:
 
 
 def draw_picture(
-    marks: Sequence[Mark], cells: MapCells, frame: Frame, legend: Legend, caption: str
+    marks: Sequence[MapMark], cells: MapCells, frame: Frame, legend: Legend, caption: str
 ) -> "pygame.Surface":
     """Draw a map with its caption, `WIDTH` x `HEIGHT` pixels. O(marks).
 
     Args:
-        marks: What is on the map; later ones cover earlier ones.
+        marks: The marks on the map; later ones cover earlier ones.
         cells: The ground.
         frame: The extent that is shown, between the centers of the outermost cells.
         legend: Meaning of the colors; empty for none.
@@ -151,7 +151,7 @@ class _Drawing:
         side = self._cell_px or 2 * _RADIUS_MAX * _FINE
         return x - side / 2, y - side / 2, side, side
 
-    def draw_marks(self, marks: Sequence[Mark]) -> None:
+    def draw_marks(self, marks: Sequence[MapMark]) -> None:
         """Draw the marks, those of one place beside each other, and then their labels."""
         largest = _RADIUS_MAX * _FINE
         plain = _RADIUS * _FINE
@@ -186,7 +186,7 @@ class _Drawing:
                 for color, off in ((PANEL, -_FINE), (PANEL, _FINE), (INK, 0)):
                     self._surface.blit(font.render(text, True, color), place.move(off, 0))
 
-    def _draw_mark(self, mark: Mark, x: float, y: float, radius: float) -> None:
+    def _draw_mark(self, mark: MapMark, x: float, y: float, radius: float) -> None:
         draw, surface = self._pygame.draw, self._surface
         corners = _CORNERS.get(mark.shape)
         if corners is None:
@@ -200,7 +200,7 @@ class _Drawing:
         draw.polygon(surface, PANEL, outline, _FINE)
 
     def draw_legend(self, legend: Legend) -> None:
-        """Draw what the colors mean, as much as there is room for."""
+        """Draw the meaning of the colors, as far as there is room."""
         x, y = float(_MARGIN * _FINE), (_MARGIN + _LEGEND / 2 - 4) * _FINE
         for color, meaning in legend:
             self._pygame.draw.circle(self._surface, color, (x + 6 * _FINE, y), 6 * _FINE)

@@ -168,7 +168,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             steps a second. `rgb_array`: `render` returns the map. None draws nothing. Needs pygame,
             the extra `render`.
         portrayal: How the map draws collections and tables, by name, as in a scenario; without one
-            each agent has a color of its own, and its name.
+            each agent has a different color, and its name.
         collector: Creates the collector of an episode from the number of episodes before it; None
             collects nothing. It is closed when the next episode begins, and by `close`.
         store: Returns the URL of the store that keeps the log of an episode, such as
@@ -443,7 +443,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         return {a: required_space(method, a, space_of(a)) for a in self.possible_agents}
 
     def _check_actions(self, actions: Mapping[str, Any]) -> None:
-        required_actions(actions, self.agents, has_begun=self._episodes_started > 0)
+        required_actions(actions, self.agents, is_started=self._episodes_started > 0)
         for agent, action in actions.items():
             space = self.action_space(agent)
             if not space.contains(action):

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from placet.envs.map_marks import MapMarks, Mark
+from placet.envs.map_marks import MapMark, MapMarks
 from placet.envs.map_picture import Frame, MapCells, Pixels, draw_picture, pixels_of
 from placet.history.timeline.fold import played_of
 from placet.kernel import Kernel
@@ -126,7 +126,7 @@ class Rendering:
         frame = self._frame or (0.0, 0.0, 1.0, 1.0)
         return draw_picture(marks, self._cells, frame, legend, caption)
 
-    def _widen(self, marks: Sequence[Mark]) -> None:
+    def _widen(self, marks: Sequence[MapMark]) -> None:
         places = [(mark.x, mark.y) for mark in marks] + [*self._cells.places]
         if self._frame is not None:
             places += [self._frame[:2], self._frame[2:]]
@@ -148,7 +148,7 @@ class Rendering:
 def captions_of(
     rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]
 ) -> Sequence[str]:
-    """Return what a step brought each agent; refused ones come first."""
+    """Return the reward or refusal of each agent in a step; refused agents come first."""
     refused = [agent for agent in rewards if "code" in infos[agent]]
     others = [agent for agent in rewards if "code" not in infos[agent]]
     return [
