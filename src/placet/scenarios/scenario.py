@@ -347,12 +347,15 @@ def as_text(scenario: Scenario) -> str:
 
     It is text and not an object, because the order of agents and objects is part of a scenario.
     The portrayal is left out: a run does not depend on it. So is the default of `on_rule_error`:
-    a run without exceptions does not depend on it. So are populations, leases and `until` where
-    there are none: the log stays that of an earlier release.
+    a run without exceptions does not depend on it. So are populations, leases, `until` and
+    `collect.optional` where there are none: the log stays that of an earlier release.
     """
-    left_out = {"portrayal"}
-    left_out |= {"on_rule_error"} if scenario.on_rule_error == "raise" else set()
-    left_out |= {name for name in ("populations", "leases", "until") if not getattr(scenario, name)}
+    left_out: dict[str, bool | set[str]] = {"portrayal": True}
+    if scenario.on_rule_error == "raise":
+        left_out["on_rule_error"] = True
+    left_out |= {n: True for n in ("populations", "leases", "until") if not getattr(scenario, n)}
+    if scenario.collect is not None and not scenario.collect.optional:
+        left_out["collect"] = {"optional"}
     return _scenario().dump_json(scenario, exclude=left_out).decode()
 
 
