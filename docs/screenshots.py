@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from PIL import Image
-from playwright.sync_api import Browser, Locator, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, ViewportSize, expect, sync_playwright
 
 from tests.browser.conftest import Looked, looking, playing
 
@@ -28,8 +28,8 @@ ROOT: Final = Path(__file__).parents[1]
 GALLERY: Final = ROOT / "docs" / "images"
 GUIDES: Final = ROOT / "docs" / "guides" / "images"
 BYTES_MAX: Final = 60_000
-WIDE: Final = {"width": 1000, "height": 900}
-NARROW: Final = {"width": 620, "height": 900}
+WIDE: Final[ViewportSize] = {"width": 1000, "height": 900}
+NARROW: Final[ViewportSize] = {"width": 620, "height": 900}
 GAP: Final = 12
 
 SHOP: Final = '''
@@ -88,7 +88,7 @@ class Studio:
         return str(store)
 
     @contextmanager
-    def player(self, store: str, *, size: dict[str, int], tick: str = "") -> Iterator[Looked]:
+    def player(self, store: str, *, size: ViewportSize, tick: str = "") -> Iterator[Looked]:
         """Open a run in the player, at a tick or at its end."""
         with (
             playing(store) as played,
@@ -104,7 +104,7 @@ class Studio:
             yield looked
 
     @contextmanager
-    def report(self, target: str, *, size: dict[str, int]) -> Iterator[Callable[[str], Locator]]:
+    def report(self, target: str, *, size: ViewportSize) -> Iterator[Callable[[str], Locator]]:
         """Write the report of a log or of a study, and open it; yield a finder of its figures."""
         page_file = self.folder / f"{Path(target).stem}-report.html"
         self.call("-m", "placet", "report", target, "--to", str(page_file))
@@ -243,6 +243,7 @@ PICTURES: Final[dict[str, tuple[Path, Callable[[Studio], Image.Image]]]] = {
 
 def save(image: Image.Image, path: Path) -> None:
     """Save a picture as WebP of at most `BYTES_MAX`, as good as that allows."""
+    data = BytesIO()
     for quality in range(85, 20, -5):
         data = BytesIO()
         image.save(data, "WEBP", quality=quality, method=6)

@@ -50,7 +50,7 @@ def test_entry_has_a_picture_with_its_text_a_command_and_links(name):
 
 
 @pytest.mark.parametrize("title", ENTRIES)
-def test_what_an_entry_runs_is_executed_by_a_test(title):
+def test_every_run_of_an_entry_is_executed_by_a_test(title):
     runs = re.findall(
         r"(?:placet run|placet sweep|placet play|python) (?:\./|examples/)?([\w.]+)", ENTRIES[title]
     )

@@ -177,7 +177,9 @@ def test_scenario_without_a_collect_table_collects_nothing():
 @pytest.fixture
 def without_pyarrow(monkeypatch):
     found = importlib.util.find_spec
-    monkeypatch.setattr(collecting, "find_spec", lambda name: None if name == "pyarrow" else found(name))
+    monkeypatch.setattr(
+        collecting, "find_spec", lambda name: None if name == "pyarrow" else found(name)
+    )
 
 
 def test_optional_table_is_left_out_where_it_cannot_be_collected(without_pyarrow):
@@ -196,12 +198,13 @@ def test_optional_table_waits_for_no_clock_that_does_not_wait():
 def test_bundled_scenario_collects_and_its_digest_is_that_of_a_run_that_does_not(scenario):
     chosen = load(scenario, overrides=["ticks=3"])
     collector = collector_of(chosen, None)
+    assert collector is not None
     digest = run_scenario(chosen, collector=collector).digest
     assert len(collector.tables()["world"]) == 3
     assert digest == run_scenario(chosen).digest
 
 
-def test_bundled_scenario_collects_beside_its_log_or_where_it_is_told(placet):
+def test_bundled_scenario_collects_beside_its_log_or_in_a_named_folder(placet):
     run = ["run", "wealth", "--ticks", "2", "--no-verify"]
     assert "wealth.db.collected" in placet(*run).out
     (placet.folder / "wealth.db").unlink()

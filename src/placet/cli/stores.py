@@ -31,7 +31,7 @@ def fresh_store(name: str) -> str:
 
 
 def _files_of(log: Path) -> tuple[Path, ...]:
-    """Return the paths of a log and of what a run keeps beside it."""
+    """Return the paths of a log, its snapshots and its collected rows."""
     from placet.tables.parts import collected_beside  # noqa: PLC0415  # Arrow tables are not free
 
     return log, files_beside(log).folder, collected_beside(log)

@@ -68,6 +68,10 @@ _LASTS_S_MAX: Final = 4.6e9
 class Scenario:
     """A world to run.
 
+        scenario = Scenario.load("wealth", overrides=["seed=3", "populations.people.count=20"])
+        report = run_scenario(scenario)
+        print(report.ticks, report.admitted, report.digest)
+
     Attributes:
         name: Its name: the file's name without the ending.
         title: One line of description.
