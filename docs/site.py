@@ -76,6 +76,8 @@ def site_path(path: PurePosixPath) -> str | None:
             return "examples/index.md"
         case ("examples", _) if path.suffix in {".py", ".toml"}:
             return f"examples/{path.stem}{'_toml' * (path.suffix == '.toml')}.md"
+        case ("src", "placet", "scenarios", "builtin", _):
+            return f"examples/bundled/{path.stem}.md"
         case (name,) if path.suffix == ".md":
             return f"project/{'overview.md' if name == 'README.md' else name.lower()}"
         case ("LICENSE",):
@@ -90,7 +92,7 @@ def sources() -> Iterator[PurePosixPath]:
     patterns = (
         "*.md", "LICENSE", "docs/**/*.md", "docs/**/*.svg", "docs/**/*.webp", "plugins/*/README.md",
         "plugins/*/docs/*.md", "examples/*.md", "examples/*.py", "examples/*.toml",
-        "docs/theme/*",
+        "src/placet/scenarios/builtin/[a-z]*.py", "docs/theme/*",
     )  # fmt: skip
     for pattern in patterns:
         for path in sorted(ROOT.glob(pattern)):
@@ -131,7 +133,8 @@ def copied(source: PurePosixPath, place: str) -> bytes:
         return linked(content.decode(), source, place).encode()
     if source.suffix in {".py", ".toml"}:
         language = source.suffix.removeprefix(".").replace("py", "python")
-        return f"# {source.name}\n\n````{language}\n{content.decode()}````\n".encode()
+        name = "/".join(source.parts[-2:]) if source.parts[0] == "src" else source.name
+        return f"# {name}\n\n````{language}\n{content.decode()}````\n".encode()
     if source.name == "LICENSE":
         return f"# License\n\n```text\n{content.decode()}```\n".encode()
     return content
@@ -174,7 +177,7 @@ def navigation(pages: Iterable[str]) -> dict[str, str | list[dict[str, str]]]:
         title: [{title_of(p): p} for p in texts if p.startswith(f"{folder}/")]
         for folder, title in SECTIONS.items()
     }
-    return {"Start": "index.md", **sections}
+    return {"Start": "index.md", "Gallery": "gallery.md", **sections}
 
 
 def configured(pages: dict[str, str | list[dict[str, str]]]) -> str:

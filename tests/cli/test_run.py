@@ -32,6 +32,7 @@ KEYS = {
     "time",
     "verified",
     "interrupted",
+    "collected",
 }
 
 OWN_SCENARIO = """

@@ -7,14 +7,31 @@ import textwrap
 from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 from functools import partial
 
+import numpy as np
 import pytest
 from typing_extensions import TypedDict
 
-from placet import AgentHandle, Domain, Kind, Orchestrator, Simulation
+from placet import (
+    AgentHandle,
+    Domain,
+    Kind,
+    Orchestrator,
+    OrchestratorConfig,
+    Simulation,
+    Verdict,
+)
 from placet.domains.world import World
-from placet.envs import WorldEnv
-from placet.envs.grid import MoveOnGrid
+from placet.envs import ArrayEnv, VectorEnv, WorldEnv
+from placet.envs.grid import MoveOnGrid, grid_env
+from placet.kernel import EffectHandler, Field, Kernel, KernelConfig, Table
+from placet.lab import Collector
+from placet.scenarios import Scenario
+from placet.scenarios.engine import run_scenario
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect
+from placet.schemas.portrayal import Portrayal
 from placet_tools import Gate, Tools
+from tests.envs.line import Line, Walk
 
 SHOP = Tools("shop")
 
@@ -89,3 +106,44 @@ async def test_a_gate_calls_a_tool(method, tmp_path, monkeypatch):
             async with Gate(SHOP) as gate:
                 names = await run(example_of(method), {"gate": gate})
     assert names["outcome"].output == {"A7": 42}
+
+
+def walk(view, intent):
+    x, y, _ = view.state["world.agents"][view.agent_id]["position"]
+    return [intent("Move", to=[x + 1, y])]
+
+
+LATER = {
+    **NAMES, "ArrayEnv": ArrayEnv, "Collector": Collector, "Effect": Effect,
+    "EffectHandler": EffectHandler, "Field": Field, "Json": Json, "Kernel": Kernel,
+    "KernelConfig": KernelConfig, "Line": Line, "OrchestratorConfig": OrchestratorConfig,
+    "Portrayal": Portrayal, "Scenario": Scenario, "Table": Table, "VectorEnv": VectorEnv,
+    "Walk": Walk, "grid_env": grid_env, "np": np, "run_scenario": run_scenario, "walk": walk,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("of", "printed"),
+    [
+        (ArrayEnv, "(100, 1) (100,) True"),
+        (Collector, "9 3"),
+        (EffectHandler, ""),
+        (Kernel, "True (3.0, 4.0, 0.0)"),
+        (OrchestratorConfig, ""),
+        (Portrayal, ""),
+        (Scenario, "200 "),
+        (Table, ""),
+        (VectorEnv, ""),
+        (grid_env, ""),
+    ],
+)
+async def test_the_example_of_a_name_runs_and_prints(of, printed, capsys):
+    await run(example_of(of), dict(LATER))
+    assert capsys.readouterr().out.startswith(printed)
+
+
+async def test_a_refused_verdict_has_a_stage_and_a_code(capsys):
+    async with Orchestrator(World(max_step=5.0)) as world:
+        ann = await world.register_agent("ann", position=[0, 0])
+        await run(example_of(Verdict), {"ann": ann})
+    assert capsys.readouterr().out == "domain world.step_too_long 0\n"

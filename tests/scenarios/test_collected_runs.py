@@ -1,6 +1,7 @@
 """Runs that collect rows: by both engines, stopped, killed and resumed, live and later."""
 
 import asyncio
+import importlib.util
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 from placet import Simulation
 from placet.domains.world import World
-from placet.scenarios import ScenarioError, load
+from placet.scenarios import ScenarioError, bundled, collecting, load
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import run_scenario
 from placet.stores.reading import log_to_read
@@ -170,7 +171,53 @@ def test_invalid_collect_table_names_the_key(override, said):
 
 
 def test_scenario_without_a_collect_table_collects_nothing():
-    assert collector_of(load("town"), None) is None
+    assert collector_of(load("planners"), None) is None
+
+
+@pytest.fixture
+def without_pyarrow(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        collecting, "find_spec", lambda name: None if name == "pyarrow" else found(name)
+    )
+
+
+def test_optional_table_is_left_out_where_it_cannot_be_collected(without_pyarrow):
+    assert collector_of(small(), None) is not None
+    assert collector_of(small("collect.optional=true"), None) is None
+
+
+def test_optional_table_waits_for_no_clock_that_does_not_wait():
+    town = load("town", overrides=["clock=realtime"])
+    assert collector_of(town, None) is None
+    with pytest.raises(ScenarioError, match="need clock"):
+        collector_of(town, "rows")  # a named folder is asked for
+
+
+@pytest.mark.parametrize("scenario", [name for name in bundled() if load(name).collect])
+def test_bundled_scenario_collects_and_its_digest_is_that_of_a_run_that_does_not(scenario):
+    chosen = load(scenario, overrides=["ticks=3"])
+    collector = collector_of(chosen, None)
+    assert collector is not None
+    digest = run_scenario(chosen, collector=collector).digest
+    assert len(collector.tables()["world"]) == 3
+    assert digest == run_scenario(chosen).digest
+
+
+def test_bundled_scenario_collects_beside_its_log_or_in_a_named_folder(placet):
+    run = ["run", "wealth", "--ticks", "2", "--no-verify"]
+    assert "wealth.db.collected" in placet(*run).out
+    (placet.folder / "wealth.db").unlink()
+    assert "wealth-2.db.collected" in placet(*run).out  # the rows of another run stay
+    for _ in range(2):
+        assert "collected" not in placet(*run, "--store", "memory://").out
+    assert "are in rows." in placet(*run, "--store", "memory://", "--collect-to", "rows").out
+
+
+def test_command_without_pyarrow_runs_what_is_optional(placet, without_pyarrow):
+    outcome = placet("run", "wealth", "--ticks", "2")
+    assert (outcome.code, "collected" in outcome.out) == (0, False)
+    assert [path.name for path in placet.folder.glob("wealth*")] == ["wealth.db"]
 
 
 def test_command_runs_collects_and_collects_again(placet):
@@ -188,7 +235,7 @@ def test_command_runs_collects_and_collects_again(placet):
     again = read_collected(placet.folder / "later")
     assert again["world"].digest() == live["world"].digest()
     assert placet("collect", "town.db", "--to", "x", "--world", "width").code == 2
-    plain = placet("run", "town", "--ticks", "1", "--collect-to", "x")
+    plain = placet("run", "planners", "--ticks", "1", "--collect-to", "x")
     assert "--collect-to needs a scenario" in plain.err
 
 

@@ -249,7 +249,7 @@ def test_a_full_disk_ends_the_sweep_and_keeps_the_finished_rows(tmp_path, monkey
     write = os.write
 
     def write_until_full(number, data):
-        if len(written) == 3:
+        if len(written) == 7:  # three runs, each its collected rows and its row; and the fourth's
             write(number, data[:10])
             raise OSError(errno.ENOSPC, "No space left on device")
         written.append(data)

@@ -27,11 +27,14 @@ def fresh_store(name: str) -> str:
     """Return an unused file name for a store in the current folder: town.db, else town-2.db, ..."""
     stem = sub(r"[^\w.-]+", "_", name) or "world"
     names = chain((f"{stem}.db",), (f"{stem}-{number}.db" for number in count(2)))
-    return next(name for name in names if not Path(name).exists() and not _has_snapshots(name))
+    return next(name for name in names if not any(map(Path.exists, _files_of(Path(name)))))
 
 
-def _has_snapshots(name: str) -> bool:
-    return files_beside(Path(name)).folder.exists()
+def _files_of(log: Path) -> tuple[Path, ...]:
+    """Return the paths of a log, its snapshots and its collected rows."""
+    from placet.tables.parts import collected_beside  # noqa: PLC0415  # Arrow tables are not free
+
+    return log, files_beside(log).folder, collected_beside(log)
 
 
 def require_fresh(store: str) -> None:

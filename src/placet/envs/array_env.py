@@ -51,6 +51,11 @@ _REQUIRED: Final = ("observation_space", "action_space", "to_payload", "observe"
 class ArrayEnv:
     """A population whose members act by one column batch a step, as arrays for a learner.
 
+        env = ArrayEnv(Line, Walk(), "walkers", 100, table="line.walkers", max_steps=20)
+        env.reset(seed=1)
+        env.step(np.ones(100, dtype=np.int64))
+        print(env.observations.shape, env.rewards.shape, env.masks.all())
+
     The arrays are written in place by `reset` and `step`; copy one to keep it. After a step, a
     member is one of these:
 

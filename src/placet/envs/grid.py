@@ -120,6 +120,12 @@ def grid_env(
 
     A step over the edge is refused as `world.out_of_bounds`.
 
+        env = grid_env(("ann", "bob"), width=5, height=5, max_steps=20)
+        observations, infos = env.reset(seed=1)
+        while env.agents:
+            actions = {agent: env.action_space(agent).sample() for agent in env.agents}
+            observations, rewards, terminations, truncations, infos = env.step(actions)
+
     Args:
         agents: Ids of the agents.
         width: Cells along x.

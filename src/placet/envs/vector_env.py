@@ -23,6 +23,14 @@ from placet.schemas.keywords import explain_keywords
 class VectorEnv(vector.VectorEnv[Array, Array, Array]):
     """N independent worlds of n members each: a vector environment of N * n slots.
 
+        def one_world() -> ArrayEnv:
+            return ArrayEnv(Line, Walk(), "walkers", 10, table="line.walkers", max_steps=20)
+
+        env = VectorEnv(one_world, worlds=4)
+        observations, infos = env.reset(seed=1)
+        actions = env.action_space.sample()
+        observations, rewards, terminations, truncations, infos = env.step(actions)
+
     World i has the episodes of an `ArrayEnv` that is reset with the seed `mix64(seed, i)`.
 
     The members of one world begin and end an episode together: a world is reset when all of its

@@ -88,6 +88,11 @@ _SECONDS_MAX: Final = SIM_TIME_NS_MAX / SECOND_NS
 class Kernel:
     """The only writer of one world's state. Not thread-safe: one caller at a time.
 
+        kernel = Kernel(World(), KernelConfig(seed=1))
+        kernel.register_agent("ann", position=[0, 0])
+        verdict = kernel.decide([kernel.intent("Move", agent="ann", to=[3, 4])])
+        print(verdict.admitted, kernel.state["world.agents"]["ann"]["position"])
+
     Args:
         domain: A domain, or several; hooks run in the order given.
         config: Seed, gate settings and limits.

@@ -23,6 +23,13 @@ BACKPRESSURE: Final[tuple[Backpressure, ...]] = get_args(Backpressure)
 class OrchestratorConfig:
     """The configuration of one world. Everything has a default.
 
+        config = OrchestratorConfig(
+            store="memory://",
+            seed=7,
+            clock="stepped",
+            quotas={"Speak": {"rate": 0.5, "burst": 3}},
+        )
+
     Attributes:
         store: Where the log is: `memory://`, `sqlite:///town.db`, `sqlite:////abs/town.db`;
             `?synchronous=full|normal|off` for SQLite; `postgresql://user@host/db?world=town`.

@@ -68,6 +68,10 @@ _LASTS_S_MAX: Final = 4.6e9
 class Scenario:
     """A world to run.
 
+        scenario = Scenario.load("wealth", overrides=["seed=3", "populations.people.count=20"])
+        report = run_scenario(scenario)
+        print(report.ticks, report.admitted, report.digest)
+
     Attributes:
         name: Its name: the file's name without the ending.
         title: One line of description.
@@ -347,12 +351,15 @@ def as_text(scenario: Scenario) -> str:
 
     It is text and not an object, because the order of agents and objects is part of a scenario.
     The portrayal is left out: a run does not depend on it. So is the default of `on_rule_error`:
-    a run without exceptions does not depend on it. So are populations, leases and `until` where
-    there are none: the log stays that of an earlier release.
+    a run without exceptions does not depend on it. So are populations, leases, `until` and
+    `collect.optional` where there are none: the log stays that of an earlier release.
     """
-    left_out = {"portrayal"}
-    left_out |= {"on_rule_error"} if scenario.on_rule_error == "raise" else set()
-    left_out |= {name for name in ("populations", "leases", "until") if not getattr(scenario, name)}
+    left_out: dict[str, bool | set[str]] = {"portrayal": True}
+    if scenario.on_rule_error == "raise":
+        left_out["on_rule_error"] = True
+    left_out |= {n: True for n in ("populations", "leases", "until") if not getattr(scenario, n)}
+    if scenario.collect is not None and not scenario.collect.optional:
+        left_out["collect"] = {"optional"}
     return _scenario().dump_json(scenario, exclude=left_out).decode()
 
 

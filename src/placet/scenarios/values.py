@@ -145,7 +145,11 @@ class Collect:
         ends: Take rows of the beginning and of the last tick too; None: if `every` is above 1.
         agents: Fields of the agents: `position`, or `world.agents/position` with its collection.
         refusals: Collect each refusal.
-        world: Name of a column -> `module:function` of the state.
+        optional: Collect nothing, instead of an error, where pyarrow is not installed or the clock
+            does not wait for ticks; and nothing of a run without a file for its log, unless a
+            folder is named.
+        world: Name of a column -> `module:function` of the state, or a statistic of a field such as
+            `mean(flock.birds/energy)`.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -154,6 +158,7 @@ class Collect:
     ends: bool | None = None
     agents: tuple[str, ...] = ()
     refusals: bool = False
+    optional: bool = False
     world: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -18,6 +18,10 @@ Mark: TypeAlias = Literal["size", "marker", "label"]
 class Portrayal:
     """How the player draws the entities of a collection, or the rows of a table.
 
+        Portrayal(color="state", names=("susceptible", "infectious", "recovered"), size="age")
+
+    In a scenario file it is the table `[portrayal."sir.people"]`.
+
     Attributes:
         color: The field that colors them. Texts, true and false, and numbers of at most eight
             values have a color each; other numbers a scale; two numbers of a table's field are a

@@ -64,6 +64,11 @@ _NOT_JSON: Final = object()
 class Verdict(msgspec.Struct, eq=False, gc=False):
     """The answer to one batch: admitted with results, or refused with refusals.
 
+        verdict = await ann.submit([ann.intent("Move", to=[900, 0])])
+        if not verdict.admitted:
+            first = verdict.refusals[0]
+            print(first.stage, first.code, first.index)
+
     Attributes:
         batch_id: Name of the batch, for the log and for people.
         admitted: True if all intents passed.

@@ -75,6 +75,12 @@ _DEPTH_MAX: Final = 64
 class Collector:
     """Collects rows at ticks: of every agent, of the world, and of each refusal.
 
+        mean = {"mean": "mean(world.agents/position)"}
+        with Collector(every=2, agents=["position"], world=mean) as collector:
+            walking = Simulation(World(), agents={"folk": (3, walk)}, collector=collector)
+            walking.run(ticks=4)
+        print(len(collector.tables()["agents"]), len(collector.tables()["world"]))
+
     Args:
         every: Ticks between two rows.
         ends: Take rows of the beginning too, as tick 0, and of the last tick, also where it is no

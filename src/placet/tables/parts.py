@@ -56,6 +56,11 @@ class CollectError(PlacetError):
     """The error of a collector: its function raised, or its files cannot be written."""
 
 
+def collected_beside(log: Path) -> Path:
+    """Return the folder in which a run collects rows beside its log."""
+    return log.with_name(f"{log.name}.collected")
+
+
 class _Sealed(TypedDict):
     """The description of sealed tables."""
 

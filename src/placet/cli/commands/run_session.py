@@ -30,7 +30,7 @@ from placet.cli.watch import Steering
 from placet.history.reader import IntegrityReport, check_integrity
 from placet.plugins.domains import BUNDLED
 from placet.scenarios import Scenario, ScenarioError
-from placet.scenarios.collecting import collector_of
+from placet.scenarios.collecting import collector_of, is_left_out
 from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.loader import split_override
 from placet.scenarios.policies import column_policies_of, policies_of
@@ -44,6 +44,7 @@ from placet.schemas.printable import printable
 from placet.stores.gc_tuning import tuned_gc
 from placet.stores.reading import log_to_read
 from placet.stores.url import file_of, open_event_log
+from placet.tables.parts import collected_beside
 
 _EXAMPLE_CHARACTERS: Final = 100
 
@@ -207,7 +208,7 @@ def live(
 
         return run_scenario(
             scenario,
-            collector=collector_of(scenario, collect_to),
+            collector=None if collect_to is None else collector_of(scenario, collect_to),
             on_open=opened,
             on_tick=ticked,
             is_stopped=stop.is_set if watch is None else watch.is_stopped,
@@ -248,7 +249,8 @@ def finish(
 def collected_at(scenario: Scenario, store: str, to: str | None) -> Path | None:
     """Return the folder of the rows that a run collects: `to`, or beside its log.
 
-    None if it collects none. Without a file of the log it is in the current folder.
+    None if it collects none. Without a file of the log it is in the current folder; an optional
+    table is collected there only if `to` is given.
 
     Raises:
         BadParameter: `to` is given, and the run collects none.
@@ -260,8 +262,11 @@ def collected_at(scenario: Scenario, store: str, to: str | None) -> Path | None:
     if to is not None:
         return Path(to)
     path = file_of(open_event_log(store))
-    name = Path(scenario.name) if path is None else path
-    return name.with_name(f"{name.name}.collected")
+    if is_left_out(scenario) or (scenario.collect.optional and path is None):
+        return None
+    if path is not None and not path.parent.is_dir():
+        return None  # the log cannot be opened, which is the error to report: make no folder
+    return collected_beside(Path(scenario.name) if path is None else path)
 
 
 def _last_hash(store: str) -> str:

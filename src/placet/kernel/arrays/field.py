@@ -125,6 +125,11 @@ def dtype_limits(dtype: DType) -> tuple[Number, Number]:
 class Table:
     """A collection of a fixed number of like entities, stored as one array a field.
 
+        people = Table("city.people", {"at": Field("f8", 2, low=0, high=100), "coins": Field("i4")})
+        cells = Table("city.cells", {"height": Field("f4", default=1.5)}, rows=400)
+
+    The column `at` is an array of `(people, 2)`, the others of one dimension.
+
     Attributes:
         name: Name of the collection, `<domain>.<stem>`; its rows are `<stem>:0`, `<stem>:1` and on.
         fields: Field of each name.

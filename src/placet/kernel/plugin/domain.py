@@ -292,6 +292,11 @@ def _load_pydantic() -> None:
 class EffectHandler:
     """The executor of one kind of effect, with its retry settings.
 
+        def send(effect: Effect) -> Json:
+            return {"sent": effect.payload["to"]}
+
+        mail = EffectHandler(handler=send, delivery="keyed", attempts_max=3, seconds_max=30)
+
     Attributes:
         handler: Runs one effect and returns its output. An async function runs in the event loop, a
             plain one in a thread.

@@ -30,11 +30,6 @@ _SERIES_MAX: Final = 12
 _Row = TypeVar("_Row")
 
 
-def collected_beside(log: Path) -> Path:
-    """Return the folder in which a run collects rows beside its log."""
-    return log.with_name(f"{log.name}.collected")
-
-
 def collected_section(folder: Path | None) -> ReportSection:
     """Return the figures of the rows in a folder; without it, a section that says so."""
     title = "Collected series"

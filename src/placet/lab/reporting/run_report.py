@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from placet.actors.ports import EventLog
 from placet.lab.reporting.bins import Bins
 from placet.lab.reporting.categories import category_figures
-from placet.lab.reporting.collected import TICK, TIME, collected_beside, collected_section
+from placet.lab.reporting.collected import TICK, TIME, collected_section
 from placet.lab.reporting.drawings import lorenz, number_text
 from placet.lab.reporting.figures import Figure, Page, ReportSection, listed, table_of
 from placet.scenarios.fairness import jain
@@ -36,6 +36,7 @@ from placet.schemas.log.record import (
 )
 from placet.stores.snapshots.recovery import decode, recover
 from placet.stores.url import file_of
+from placet.tables.parts import collected_beside
 from placet.tables.plan import TableOptions, TablePlan
 from placet.tables.table import LogRows
 

@@ -14,6 +14,7 @@ from placet.kernel import Domain, Draft, Field, Kind, Table
 from placet.kernel.arrays.words import Array
 from placet.kernel.plugin.domain import NewPopulation
 from placet.kernel.plugin.rows import Rows
+from placet.kernel.state.tree import WorldState
 from placet.scenarios.population_view import PopulationView
 
 BIRDS = "flock.birds"
@@ -82,6 +83,11 @@ def steer(view: PopulationView) -> dict[str, Any]:
 def order(heading: Array) -> float:
     """Return the order parameter: 1 if all birds fly one way, about 0 if each flies its own."""
     return float(np.hypot(*_unit(heading).mean(axis=0)))
+
+
+def alignment(state: WorldState) -> float:
+    """Return the order parameter of the birds."""
+    return order((state.columns(BIRDS) or {})["heading"])
 
 
 def _unit(vectors: Array) -> Array:

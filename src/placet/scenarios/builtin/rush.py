@@ -7,6 +7,7 @@ seeded order of a group decides who gets it, and the report shows how evenly it 
 from collections.abc import Iterable
 
 from placet.kernel.prng import randint_below
+from placet.kernel.state.tree import WorldState
 from placet.scenarios.policies import IntentFactory, require_no_options
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.values import Member, ids_of
@@ -46,3 +47,8 @@ class Grabber:
 
     def _interact(self, object_id: str, interaction: str) -> Intent:
         return self._intent("Interact", target_id=object_id, interaction_type=interaction)
+
+
+def held(state: WorldState) -> int:
+    """Return the number of objects that an agent holds."""
+    return sum(thing["holder"] is not None for thing in state["world.objects"].values())

@@ -6,6 +6,7 @@ Source: Schelling, "Dynamic models of segregation", Journal of Mathematical Soci
 """
 
 from collections.abc import Mapping
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from placet.kernel import Domain, Draft, Field, Kind, Table
 from placet.kernel.arrays.words import Array
 from placet.kernel.plugin.domain import NewPopulation
 from placet.kernel.plugin.rows import Rows
+from placet.kernel.state.tree import WorldState
 from placet.scenarios.population_view import PopulationView
 
 PEOPLE, CELLS = "segregation.people", "segregation.cells"
@@ -78,3 +80,9 @@ def like_share(cell: Array, group: Array, side: int) -> float:
     like, others = neighbors_of(cell, group, side)
     has_some = like + others > 0
     return float((like[has_some] / (like + others)[has_some]).mean())
+
+
+def alike(state: WorldState) -> float:
+    """Return the mean share of like neighbors."""
+    people, cells = state.columns(PEOPLE) or {}, state.columns(CELLS) or {}
+    return like_share(people["cell"], people["group"], isqrt(len(cells["who"])))

@@ -15,6 +15,7 @@ import numpy as np
 from placet.kernel import Domain, Draft, Field, Kind, Table
 from placet.kernel.plugin.domain import NewPopulation
 from placet.kernel.plugin.rows import Rows
+from placet.kernel.state.tree import WorldState
 from placet.scenarios.population_view import PopulationView
 
 PEOPLE, LINKS = "sir.people", "sir.links"
@@ -95,3 +96,9 @@ def spread(view: PopulationView) -> dict[str, Any]:
         "Catch": view.only(is_caught, link=by_link[is_caught]),
         "Recover": view.only(is_over, from_state=state[is_over]),
     }
+
+
+def states(state: WorldState) -> dict[str, int]:
+    """Return the number of people in each state."""
+    counts = np.bincount((state.columns(PEOPLE) or {})["state"], minlength=RECOVERED + 1).tolist()
+    return dict(zip(("susceptible", "infectious", "recovered"), counts, strict=True))

@@ -11,6 +11,7 @@ from math import sqrt
 from typing import ClassVar, Final, TypeAlias
 
 from placet.kernel.prng import randint_below, random_unit
+from placet.kernel.state.tree import WorldState
 from placet.scenarios.policies import IntentFactory
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.values import Member, ScenarioError
@@ -251,6 +252,19 @@ class Crier(_Resident):
         goal = self._home if entity is None else entity["position"]
         cry = self._intent("Speak", text=f"hear the news of moment {tick}")
         return [cry, *self._walk(me["position"], goal)]
+
+
+def goods(state: WorldState) -> dict[str, int]:
+    """Return the number of objects that are carried, that lie at a stall, and that lie elsewhere.
+
+    Objects lie at a stall where a merchant has dropped them: a merchant stays at its stall.
+    """
+    agents, objects = state["world.agents"], state["world.objects"].values()
+    stalls = {_point(a["position"]) for name, a in agents.items() if name.startswith("merchant_")}
+    lying = [_point(thing["position"]) for thing in objects if thing["holder"] is None]
+    sold = sum(place in stalls for place in lying)
+    carried = len(objects) - len(lying)
+    return {"carried": carried, "at a stall": sold, "elsewhere": len(lying) - sold}
 
 
 def _member(cohorts: Iterable[tuple[str, int]], index: int) -> str:

@@ -17,6 +17,7 @@ from placet.kernel import Domain, Draft, Field, Kind, Table
 from placet.kernel.arrays.words import Array
 from placet.kernel.plugin.domain import NewPopulation
 from placet.kernel.plugin.rows import Rows
+from placet.kernel.state.tree import WorldState
 from placet.scenarios.population_view import PopulationView
 
 PEOPLE = "wealth.people"
@@ -91,3 +92,8 @@ def gini(coins: Array) -> float:
     count = len(coins)
     ranked = np.sort(coins) * (count - np.arange(count))
     return float(1 + 1 / count - 2 * ranked.sum() / (count * coins.sum()))
+
+
+def inequality(state: WorldState) -> float:
+    """Return the Gini coefficient of the coins."""
+    return gini((state.columns(PEOPLE) or {})["coins"])

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from placet.actors.ports import EventLog
-from placet.lab.reporting.collected import TICK, collected_beside, collected_figures
+from placet.lab.reporting.collected import TICK, collected_figures
 from placet.lab.reporting.figures import Figure
 from placet.schemas.codec import Json
 from placet.schemas.documents import DocumentError
 from placet.schemas.errors import MissingExtraError
 from placet.stores.url import whereabouts_of
-from placet.tables.parts import CollectError, read_written
+from placet.tables.parts import CollectError, collected_beside, read_written
 from placet.tables.table import Tables
 
 _SERIES_MAX: Final = 24
