@@ -59,6 +59,10 @@ _FENCE: Final = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
 # ---------------------------------------------------------------- pages
 
 
+_CODE: Final = frozenset({".html", ".py", ".toml"})
+"""Files of code that have a page."""
+
+
 def site_path(path: PurePosixPath) -> str | None:
     """Return the path on the site of a file of the repository; None if it has no page there."""
     match path.parts:
@@ -74,8 +78,9 @@ def site_path(path: PurePosixPath) -> str | None:
             return f"plugins/{name}"
         case ("examples", "README.md"):
             return "examples/index.md"
-        case ("examples", _) if path.suffix in {".py", ".toml"}:
-            return f"examples/{path.stem}{'_toml' * (path.suffix == '.toml')}.md"
+        case ("examples", _) if path.suffix in _CODE:
+            suffix = "" if path.suffix == ".py" else path.suffix.replace(".", "_")
+            return f"examples/{path.stem}{suffix}.md"
         case ("src", "placet", "scenarios", "builtin", _):
             return f"examples/bundled/{path.stem}.md"
         case (name,) if path.suffix == ".md":
@@ -92,6 +97,7 @@ def sources() -> Iterator[PurePosixPath]:
     patterns = (
         "*.md", "LICENSE", "docs/**/*.md", "docs/**/*.svg", "docs/**/*.webp", "plugins/*/README.md",
         "plugins/*/docs/*.md", "examples/*.md", "examples/*.py", "examples/*.toml",
+        "examples/*.html",
         "src/placet/scenarios/builtin/[a-z]*.py", "docs/theme/*",
     )  # fmt: skip
     for pattern in patterns:
@@ -131,7 +137,7 @@ def copied(source: PurePosixPath, place: str) -> bytes:
     content = (ROOT / source).read_bytes()
     if source.suffix == ".md":
         return linked(content.decode(), source, place).encode()
-    if source.suffix in {".py", ".toml"}:
+    if source.suffix in _CODE:
         language = source.suffix.removeprefix(".").replace("py", "python")
         name = "/".join(source.parts[-2:]) if source.parts[0] == "src" else source.name
         return f"# {name}\n\n````{language}\n{content.decode()}````\n".encode()
