@@ -13,7 +13,10 @@ def test_an_agent_reads_why_it_was_refused_and_waits_for_the_person(name, capsys
     monkeypatch.setattr("sys.argv", [f"gate_{name}.py"])
     runpy.run_path(str(EXAMPLES / f"gate_{name}.py"), run_name="__main__")
     asked, found, refused, paid, said = capsys.readouterr().out.splitlines()
-    assert asked == "support asks manager: shop.refund(euro=150, order='B2')"
+    assert asked == (
+        "support asks manager: shop.refund(order='B2', euro=150), "
+        "because refund (risk medium): more than 100 euro"
+    )
     assert "300" in found
     assert "payload_invalid" in refused
     assert "150" in paid

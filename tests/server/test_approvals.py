@@ -57,7 +57,7 @@ async def test_a_request_is_listed_read_and_approved():
         ]
         assert list(one["calls"][0]["payload"]) == ["to", "euro"]  # as the kind declares them
         assert (one["outside"], one["asks"]) == (False, ["pay: euro > 40"])
-        assert one["age_s"] >= 0 <= one["asked"] < one["expires"]
+        assert one["age_s"] >= 0 <= one["requested"] < one["expires"]
         assert one["changes"] == [
             {"entity": "desk.paid/zoe", "field": "euro", "op": "add", "old": None, "new": 50}
         ]

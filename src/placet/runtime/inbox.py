@@ -216,7 +216,7 @@ class Inbox:
             "seconds": seconds,
             "unshown": list(unshown),
             "about": dict(about or {}),
-            "asked": self._world.sim_time,
+            "requested": self._world.sim_time,
         }
         verdict = await self._foresee(payload, agent)
         ahead = _AHEAD_OF_PREVIEW
@@ -301,7 +301,7 @@ class Inbox:
             "unshown": rows[shown.id]["unshown"] if rows else [],
             # Why the first request was made is no reason of the second.
             "about": {name: value for name, value in shown.about.items() if name != ASKS},
-            "asked": self._world.sim_time,
+            "requested": self._world.sim_time,
         }
         verdict, ahead = await self._foresee(payload), _AHEAD_OF_PREVIEW
         if verdict.admitted:

@@ -69,7 +69,7 @@ class Approval:
         decided: Simulated time of the decision, seconds; 0 of an open request.
         amends: Id of the request that this one replaced; empty for none.
         amended_by: Id of the request that replaced this one; empty for none.
-        asked: Simulated time of asking, seconds; None of a request that does not have it.
+        requested: Simulated time of the request, seconds; None if the log does not have it.
         codes: Codes of the refusals that ended a `stale` request.
         defaults: Names of the arguments of each own intent that have their default value.
         is_outside: Some of its intents have effects, which run outside of the world.
@@ -91,14 +91,14 @@ class Approval:
     decided: float
     amends: str
     amended_by: str
-    asked: float | None = None
+    requested: float | None = None
     codes: tuple[str, ...] = ()
     defaults: tuple[tuple[str, ...], ...] = ()
     is_outside: bool = False
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """Why a person is asked, a line for each call that needs one; empty if it is unknown."""
+        """Reasons for the request, a line for each call that needs a person; empty if unknown."""
         asks = self.about.get(ASKS)
         lines = asks if isinstance(asks, Sequence) and not isinstance(asks, str) else ()
         return tuple(one for one in lines if isinstance(one, str))

@@ -158,7 +158,7 @@ class ToolsDomain(Domain):
         """Return a name with the prefix of the domain: of a kind that is no tool, or of a code."""
         return f"{self.name}.{name}"
 
-    def why_asked(self, kind: str, refusal: Refusal) -> str:
+    def reason_of(self, kind: str, refusal: Refusal) -> str:
         """Return why a call needs a person, as a line for the person.
 
         Args:

@@ -21,7 +21,7 @@ async def test_a_held_call_runs_once_a_person_approves_it(shop, gate):
         "because refund (risk high): a call of this risk needs a person"
     )
     assert (request.defaults, request.is_outside) == ((("euro",),), True)
-    assert 0 <= request.asked <= request.expires - 3_600
+    assert 0 <= request.requested <= request.expires - 3_600
     decision = await gate.decide(request, "approve", by="ann", reason="fine")
     assert (decision.state, decision.by, decision.reason) == ("approved", "ann", "fine")
     assert [one.status for one in decision.outcomes] == ["done"]

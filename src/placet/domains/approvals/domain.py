@@ -232,7 +232,7 @@ def plan_digest(agent: str, intents: Json) -> str:
 
 def _request_digest(payload: Mapping[str, Json]) -> str:
     """Return the digest of all that a person is shown of a request, but for its times."""
-    names = sorted(payload.keys() - {"seconds", "shown", "asked"})
+    names = sorted(payload.keys() - {"seconds", "shown", "requested"})
     return blake2b(canonical([payload[name] for name in names]), digest_size=16).hexdigest()
 
 

@@ -48,7 +48,7 @@ class RequestPayload(TypedDict):
     `foreseen` (a digest) and `undecided` (paths) describe the changes that the person is shown; see
     `placet.schemas.foreseen`. Changes of the collections `unshown`, which hold the records of the
     requesting domain, are left out. `shown` has these changes as a person reads them, all of them:
-    a request with more is refused. `asked` is the simulated time of asking.
+    a request with more is refused. `requested` is its simulated time.
     """
 
     id: Name
@@ -62,7 +62,7 @@ class RequestPayload(TypedDict):
     shown: Annotated[list[list[JsonValue]], Field(max_length=4_096)]
     role: Role
     seconds: Annotated[float, Field(gt=0, le=10_000_000)]
-    asked: NotRequired[float]
+    requested: NotRequired[float]
 
 
 class PreviewPayload(TypedDict):

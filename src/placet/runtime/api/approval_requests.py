@@ -55,7 +55,7 @@ def approval_of(
         ),
         changes=tuple(map(tuple, fields["shown"])),
         state="expired" if is_over else fields["state"],
-        asked=fields.get("asked"),
+        requested=fields.get("requested"),
         codes=tuple(fields.get("codes", ())),
         defaults=tuple(
             signature.defaults_of(one["payload"])
@@ -100,7 +100,7 @@ def outside_of(unshown: Sequence[str], foreseen: Foreseen) -> Foreseen:
 
 
 def shown_of(changes: Sequence[FieldChange]) -> list[list[Json]]:
-    """Return changes in the form in which a request keeps and shows them: all, or none is asked."""
+    """Return changes in the form in which a request keeps and shows them: all of them."""
     return [
         [one.collection, UNDECIDED if one.entity is None else one.entity, *one[2:]]
         for one in changes

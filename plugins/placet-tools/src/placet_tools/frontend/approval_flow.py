@@ -91,7 +91,7 @@ class ApprovalFlow:
         """Return why a person is asked, a line for each call that needs an approval."""
         ahead = int(len(self._recorder.keys_of_tools(calls)) >= PLAN_MIN)
         return [
-            self._domain.why_asked(calls[one.index - ahead].kind, one)
+            self._domain.reason_of(calls[one.index - ahead].kind, one)
             for one in verdict.refusals
             if one.index is not None
         ]

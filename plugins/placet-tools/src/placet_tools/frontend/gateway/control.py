@@ -121,7 +121,7 @@ def _shown(approval: Approval, now: float) -> dict[str, Json]:
     return {
         **asdict(approval),
         "asks": list(approval.asks),
-        "age_s": None if approval.asked is None else max(0.0, now - approval.asked),
+        "age_s": None if approval.requested is None else max(0.0, now - approval.requested),
         "left_s": max(0.0, approval.expires - now),
         "text": [head_of(approval, now), *lines_of(approval, str)],
     }

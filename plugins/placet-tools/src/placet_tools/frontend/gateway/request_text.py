@@ -1,7 +1,7 @@
 """A request for approval as text: all that a person approves, in the form and in the terminal.
 
-A person approves what the text shows, so it leaves nothing of a request out. A place that cannot
-show the whole text, such as a form, takes no yes: see `results.form_of`.
+The text has the whole request, because a person approves the text. A form that cannot show all of
+the text takes no yes: see `results.form_of`.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def head_of(approval: Approval, now: float) -> str:
         approval: The request.
         now: Simulated time, seconds.
     """
-    age = "" if approval.asked is None else f"asked {_span(now - approval.asked)} ago, "
+    age = "" if approval.requested is None else f"asked {_span(now - approval.requested)} ago, "
     left = f"{_span(approval.expires - now)} left"
     who = approval.role or "any person"
     return printable(f"{approval.agent} asks {who} to call (risk {approval.risk}, {age}{left}):")
