@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 from uuid import uuid4
@@ -37,13 +37,14 @@ class ToolCall:
     Attributes:
         key: Key of the call.
         kind: Kind of the intent.
-        payload: Checked arguments, with defaults; unchecked if they do not fit.
+        payload: Checked arguments, with defaults; unchecked if they do not fit. The repr leaves it
+            out: it may have values that no log line may have.
         is_checked: The arguments fit; marked ones that do not are hidden.
     """
 
     key: str
     kind: str
-    payload: dict[str, Json]
+    payload: dict[str, Json] = field(repr=False)
     is_checked: bool = True
 
     def intent(self, agent: str, suffix: str, seq: int) -> Intent:

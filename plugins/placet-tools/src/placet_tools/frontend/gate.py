@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
@@ -33,6 +32,7 @@ from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused
 from placet_tools.frontend.earlier_calls import count_earlier_calls
 from placet_tools.frontend.extras import extra
 from placet_tools.frontend.parts.erasure import Erasure
+from placet_tools.frontend.parts.frames import hides_arguments, hides_arguments_sync
 from placet_tools.frontend.parts.opening import values_beside
 from placet_tools.frontend.parts.sealed_values import SealedValues
 from placet_tools.frontend.plan_runner import PlanRunner
@@ -186,6 +186,7 @@ class Gate:
 
     # calls
 
+    @hides_arguments
     async def call(
         self, tool: str, /, *, agent: str = "agent", key: str | None = None, **arguments: Json
     ) -> Outcome:
@@ -212,6 +213,7 @@ class Gate:
         call = self._made(new_key(key), (tool, arguments))
         return (await self._tasks.shielded(self._decide([call], agent, is_new=key is None)))[0]
 
+    @hides_arguments
     async def plan(
         self,
         calls: Sequence[tuple[str, Mapping[str, Json]]],
@@ -245,6 +247,7 @@ class Gate:
         made = self._plan(new_key(key), calls)
         return await self._tasks.shielded(self._decide(made, agent, is_new=key is None))
 
+    @hides_arguments
     async def outcome(self, key: str) -> Outcome:
         """Return the outcome of a call by its key; wait for one that runs, not for a person.
 
@@ -254,6 +257,7 @@ class Gate:
         """
         return await self._records.outcome(key)
 
+    @hides_arguments
     async def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
         """Settle a call that is in doubt, as a person found out what happened.
 
@@ -283,6 +287,7 @@ class Gate:
 
     # approvals
 
+    @hides_arguments
     async def approvals(self) -> list[Approval]:
         """Return the open requests for approval, the earliest to expire first.
 
@@ -291,6 +296,7 @@ class Gate:
         """
         return [await self._values.shown(one) for one in await self._inbox.open()]
 
+    @hides_arguments
     async def decide(
         self,
         approval: Approval | str,
@@ -343,6 +349,7 @@ class Gate:
         self._values.forget(result.outcomes)
         return result
 
+    @hides_arguments
     async def request_approval(
         self, calls: Sequence[tuple[str, Mapping[str, Json]]], *, agent: str, key: str
     ) -> bool:
@@ -362,6 +369,7 @@ class Gate:
         decided = self._decide(made, agent, is_new=False, runs=False)
         return any(one.status == "held" for one in await self._tasks.shielded(decided))
 
+    @hides_arguments
     async def decision(self, approval: Approval | str) -> RequestDecision:
         """Wait until a request is decided or expired, and return the decision with its outcomes.
 
@@ -374,6 +382,7 @@ class Gate:
 
     # personal data
 
+    @hides_arguments
     async def erase(self, subject: str) -> bool:
         """Erase the personal data of a subject: destroy its key, and record that.
 
@@ -539,13 +548,16 @@ class SyncGate:
     def __repr__(self) -> str:
         return f"<Sync{repr(self.gate)[1:]}"
 
+    @hides_arguments_sync
     def call(
         self, tool: str, /, *, agent: str = "agent", key: str | None = None, **arguments: Json
     ) -> Outcome:
         """Call a tool for an agent, as `Gate.call` does."""
-        call = partial(self.gate.call, tool, agent=agent, key=key, **arguments)
-        return self._portal.call(call)
+        return self._portal.call(
+            lambda: self.gate.call(tool, agent=agent, key=key, **arguments)  # its repr has no value
+        )
 
+    @hides_arguments_sync
     def plan(
         self,
         calls: Sequence[tuple[str, Mapping[str, Json]]],
@@ -554,24 +566,29 @@ class SyncGate:
         key: str | None = None,
     ) -> list[Outcome]:
         """Decide several calls as one batch, as `Gate.plan` does."""
-        return self._portal.call(partial(self.gate.plan, calls, agent=agent, key=key))
+        return self._portal.call(lambda: self.gate.plan(calls, agent=agent, key=key))
 
+    @hides_arguments_sync
     def outcome(self, key: str) -> Outcome:
         """Return the outcome of a call by its key, as `Gate.outcome` does."""
         return self._portal.call(self.gate.outcome, key)
 
+    @hides_arguments_sync
     def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
         """Settle a call that is in doubt, as `Gate.settle` does."""
-        return self._portal.call(partial(self.gate.settle, key, done=done, output=output))
+        return self._portal.call(lambda: self.gate.settle(key, done=done, output=output))
 
+    @hides_arguments_sync
     def erase(self, subject: str) -> bool:
         """Erase the personal data of a subject, as `Gate.erase` does."""
         return self._portal.call(self.gate.erase, subject)
 
+    @hides_arguments_sync
     def approvals(self) -> list[Approval]:
         """Return the open requests for approval, as `Gate.approvals` does."""
         return self._portal.call(self.gate.approvals)
 
+    @hides_arguments_sync
     def decide(
         self,
         approval: Approval | str,
@@ -583,15 +600,20 @@ class SyncGate:
         calls: Sequence[tuple[str, Mapping[str, Json]]] = (),
     ) -> RequestDecision:
         """Record a person's decision about a request, as `Gate.decide` does."""
-        decide = partial(self.gate.decide, approval, decision, by=by, role=role, reason=reason)
-        return self._portal.call(partial(decide, calls=calls))
+        return self._portal.call(
+            lambda: self.gate.decide(
+                approval, decision, by=by, role=role, reason=reason, calls=calls
+            )
+        )
 
+    @hides_arguments_sync
     def request_approval(
         self, calls: Sequence[tuple[str, Mapping[str, Json]]], *, agent: str, key: str
     ) -> bool:
         """Request an approval of a plan if it needs one, as `Gate.request_approval` does."""
-        return self._portal.call(partial(self.gate.request_approval, calls, agent=agent, key=key))
+        return self._portal.call(lambda: self.gate.request_approval(calls, agent=agent, key=key))
 
+    @hides_arguments_sync
     def decision(self, approval: Approval | str) -> RequestDecision:
         """Wait until a request is decided or expired, as `Gate.decision` does."""
         return self._portal.call(self.gate.decision, approval)
