@@ -755,8 +755,8 @@ class Orchestrator:
         """Return the effects that are not settled, oldest first; or the effects that were given up.
 
         Args:
-            state: `open`, `started`, `in_doubt`, or `dead`, which is read from the log: O(log).
-                None for all that are not settled.
+            state: `open`, `started`, `in_doubt`; or `dead` and `failed` (reported as not done),
+                which are read from the log: O(log). None for all that are not settled.
             kind: Kind of the effects to list; None for all.
 
         Raises:

@@ -12,8 +12,9 @@ from typing import Annotated, Final
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from placet.kernel.plugin.approved import digest_of, is_approved, key_of
+from placet.kernel.plugin.approved import APPROVAL_REQUIRED, digest_of, is_approved, key_of
 from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, refuse
+from placet.kernel.plugin.noted_refusals import REFUSE
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, thaw
@@ -25,7 +26,7 @@ from placet_tools.policy import APPROVE_FROM, parse_policy
 from placet_tools.policy.counting import CountPayload
 from placet_tools.policy.enforcement import NO_ANSWER, Enforcement
 from placet_tools.records import Records
-from placet_tools.refused_calls import QUOTA, REFUSE, RefuseCallsPayload
+from placet_tools.refused_calls import QUOTA, RefuseCallsPayload
 from placet_tools.tool import DeclaredTool, ToolError
 
 PLAN: Final = "plan"
@@ -33,7 +34,6 @@ UNDO: Final = "undo"
 RELEASE: Final = "release"
 COUNT: Final = "count_calls"
 
-APPROVAL_REQUIRED: Final = "approval_required"
 KEY_KNOWN: Final = "key_known"
 ROLE: Final = "operator"
 """Role of the person who approves, where a rule names no other."""

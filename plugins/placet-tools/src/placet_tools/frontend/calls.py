@@ -131,7 +131,7 @@ def of_effect(call: ToolCall, effect: EffectOutcome) -> Outcome:
     if effect.succeeded:
         return Outcome("done", effect.output, key=call.key)
     if effect.succeeded is not None:
-        return Outcome("failed", message=str(effect.output), key=call.key)
+        return Outcome("failed", message=reason(effect.output), key=call.key)
     return Outcome("running", message=NOT_ENDED, key=call.key)
 
 
@@ -139,8 +139,13 @@ def of_record(key: str, record: Mapping[str, Json]) -> Outcome:
     """Return the outcome of a call that has ended, by its record."""
     state, output = record["state"], record["output"]
     if state == "failed":
-        return Outcome("failed", message=str(output), key=key)
+        return Outcome("failed", message=reason(output), key=key)
     message = (
         "its output is too large for the state; it is in the log" if "is_cut" in record else ""
     )
     return Outcome(state, output, message, key=key)
+
+
+def reason(output: Json) -> str:
+    """Return the reason of a failure, which is its output; empty if a person settled without."""
+    return "" if output is None else str(output)

@@ -251,6 +251,9 @@ class Gate:
     async def outcome(self, key: str) -> Outcome:
         """Return the outcome of a call by its key; wait for one that runs, not for a person.
 
+        Of a refused call it has the code and the message, as long as its record is among the latest
+        20 000 of the log; the key of a refused call may be used again.
+
         Raises:
             LookupError: There is no such call, or it is so old that only the log has it.
             ClosedError, StoreError: The world is closed, or its store has failed.
