@@ -7,15 +7,15 @@ by the gate an error of the store goes to the program, whose hooks and loggers m
 from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect
 from placet.schemas.error_frames import hide_variables
 from placet_tools.tool import DeclaredTool
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+_Method = TypeVar("_Method", bound=Callable[..., Awaitable[object]])
+_Plain = TypeVar("_Plain", bound=Callable[..., object])
 
 
 class GateOfTools(Protocol):
@@ -32,10 +32,6 @@ class GateInThread(Protocol):
     @property
     def gate(self) -> GateOfTools:
         """The gate."""
-
-
-_G = TypeVar("_G", bound=GateOfTools)
-_S = TypeVar("_S", bound=GateInThread)
 
 
 def without_variables(handler: Callable[[Effect], Any]) -> Json:
@@ -63,13 +59,11 @@ def _forget(error: BaseException) -> None:
     error.__cause__ = error.__context__ = None
 
 
-def hides_arguments(
-    method: Callable[Concatenate[_G, _P], Awaitable[_R]],
-) -> Callable[Concatenate[_G, _P], Awaitable[_R]]:
+def hides_arguments(method: _Method) -> _Method:
     """Decorate an async method of a gate: with marks, its exceptions have no variables."""
 
     @wraps(method)
-    async def hidden(gate: _G, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    async def hidden(gate: GateOfTools, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # its
         try:
             return await method(gate, *args, **kwargs)
         except BaseException as error:
@@ -78,16 +72,14 @@ def hides_arguments(
                 del args, kwargs
             raise
 
-    return hidden
+    return cast("_Method", hidden)
 
 
-def hides_arguments_sync(
-    method: Callable[Concatenate[_S, _P], _R],
-) -> Callable[Concatenate[_S, _P], _R]:
+def hides_arguments_sync(method: _Plain) -> _Plain:
     """Decorate a plain method of a gate: with marks, its exceptions have no variables."""
 
     @wraps(method)
-    def hidden(gate: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def hidden(gate: GateInThread, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # its
         try:
             return method(gate, *args, **kwargs)
         except BaseException as error:
@@ -96,7 +88,7 @@ def hides_arguments_sync(
                 del args, kwargs
             raise
 
-    return hidden
+    return cast("_Plain", hidden)
 
 
 def _has_marks(gate: GateOfTools) -> bool:
