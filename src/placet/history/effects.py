@@ -11,8 +11,9 @@ from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, EffectChanged, Settled, SettlementFailed
 from placet.stores.snapshots.recovery import decode, recover
 
-_NOT_DONE: Final = re.compile(r"(DoNotRetry|NotDone)(: |$)")
-"""Output of an effect whose handler reported that the work was not done: its exception's text."""
+_NOT_DONE: Final = re.compile(r"NotDone(: |$)")
+"""Output of an effect whose handler reported that the work was not done, by `NotDone` of
+`placet-tools`. A plain `DoNotRetry` says that further attempts are useless: it is given up."""
 
 _Place = tuple[int, int]
 
@@ -52,7 +53,7 @@ def dead_letters(log: EventLog, world: str) -> list[EffectStatus]:
     """Return the effects that were settled as failed, in the order of their settlement. O(log).
 
     The state is `dead` if the effect was given up, and `failed` if its handler reported that the
-    work was not done (`DoNotRetry`), or a person settled it after a doubt. Dead letters whose
+    work was not done (`NotDone`), or a person settled it after a doubt. Dead letters whose
     outcome can be settled again are in `open_effects`.
 
     In a compacted log, effects are listed whose settlement is left. The record that declared such

@@ -12,7 +12,6 @@ from placet.kernel.plugin.approved import AMEND, ASK, DECIDE, key_of
 from placet.kernel.plugin.noted_refusals import REFUSE, noted_refusals
 from placet.schemas.codec import Json, canonical
 from placet.schemas.explanation import Explanation, StageReport
-from placet.schemas.intent import Intent
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, intents_of
 from placet.schemas.refusal import STAGE_OF, Stage
@@ -61,7 +60,7 @@ def requests_around(log: EventLog, agent_id: str, req_id: str) -> RequestsAround
                         asked[request["id"]] = canonical(request["id"])
                         found.approvals.append(_asked(ordinal, request))
                 elif intent["kind"] in _DECISIONS and intent["payload"]["id"] in asked:
-                    found.approvals.append(_decided(ordinal, intent))
+                    found.approvals.append(_decided(ordinal, intent["payload"]))
     return found
 
 
@@ -77,8 +76,7 @@ def _asked(ordinal: int, request: Mapping[str, Json]) -> str:
     )
 
 
-def _decided(ordinal: int, intent: Intent) -> str:
-    made: Mapping[str, Json] = intent["payload"]
+def _decided(ordinal: int, made: Mapping[str, Json]) -> str:
     verb = made.get("decision", "amend")
     if verb in {"expire", "stale"}:
         what = "was not decided in time" if verb == "expire" else "would not do what was shown"
@@ -88,7 +86,11 @@ def _decided(ordinal: int, intent: Intent) -> str:
 
 
 def _noted(
-    ordinal: int, record: Admitted, intent: Intent, agent_id: str, keys: Sequence[str]
+    ordinal: int,
+    record: Admitted,
+    intent: Mapping[str, Json],
+    agent_id: str,
+    keys: Sequence[str],
 ) -> list[Explanation]:
     return [
         _explained(ordinal, record, intent["kind"], agent_id, call)

@@ -174,6 +174,8 @@ class ToolsDomain(Domain):
             key, done = effect.payload["key"], settlement.succeeded
             if done:
                 self.enforced.note_done(draft, tool.name, effect, settlement.output)
+            else:
+                self.enforced.note_failed(draft, tool.name, effect)
             self.records.end(draft, key, succeeded=done, output=settlement.output)
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:

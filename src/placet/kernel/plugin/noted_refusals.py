@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from placet.schemas.codec import Json
-from placet.schemas.intent import Intent
 
 REFUSE: Final = "refuse_calls"
 """Name of the kind, without the prefix of its domain."""
@@ -33,7 +32,7 @@ def notes_refusals(kind: str) -> bool:
     return kind.endswith(f".{REFUSE}")
 
 
-def noted_refusals(intents: Iterable[Intent]) -> Iterator[NotedRefusal]:
+def noted_refusals(intents: Iterable[Mapping[str, Json]]) -> Iterator[NotedRefusal]:
     """Yield the refused requests that the intents of a batch note."""
     for intent in intents:
         if notes_refusals(intent["kind"]):
