@@ -31,6 +31,7 @@ from placet_tools.tool import (
     ToolError,
     delivery_of,
     require_known_fields,
+    require_quota,
     require_risk,
 )
 
@@ -113,6 +114,7 @@ def make_schema_tool(
         ToolError: The schema is not valid, or an option does not fit.
     """
     require_risk(name, risk)
+    require_quota(name, quota)
     payload = _payload(name, schema)
     required = schema.get("required", ())
     require_known_fields(name, once, dict.fromkeys(required))

@@ -206,7 +206,11 @@ async def test_a_call_that_was_not_done_is_no_dead_letter(tmp_path, placet, shop
 async def test_a_refusal_by_a_quota_is_recorded():
     async with Gate(desk(), config=QUIET) as gate:
         assert (await gate.call("order", item="chair")).status == "done"
-        assert (await gate.call("order", item="desk")).codes == ("quota_exceeded",)
+        over = await gate.call("order", item="desk")
+        assert over.codes == ("quota_exceeded",)
+        assert over.message.startswith(
+            "agent 'agent' may call desk.order once in 1000 s, 1 at once; retry in "
+        )
         (payload,) = await recorded(gate)
         assert payload["calls"][0]["arguments"] == {"item": "desk", "count": 1}
 

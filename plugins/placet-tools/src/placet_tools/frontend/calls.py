@@ -120,6 +120,8 @@ def refused(
 
 def _message(domain: ToolsDomain, call: ToolCall, refusal: Refusal) -> str:
     """Return the message of a refusal; for a misspelled tool with the names of tools alone."""
+    if refusal.code == RefusalCode.QUOTA_EXCEEDED:
+        return refusal.message.replace(f" may propose {call.kind} ", f" may call {call.kind} ", 1)
     tool = call.kind.removeprefix(f"{domain.name}.")
     if refusal.code != RefusalCode.KIND_UNKNOWN or not domain.tools or "." in tool:
         return refusal.message
