@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from placet.actors.ports import EventLog
+from placet.history.wall_times import NotedTime
 from placet.kernel.plugin.approved import AMEND, ASK, DECIDE, key_of
 from placet.kernel.plugin.noted_refusals import REFUSE, noted_refusals
+from placet.kernel.plugin.noted_times import NOTE_TIME, notes_time
 from placet.schemas.codec import Json, canonical
 from placet.schemas.explanation import Explanation, StageReport
 from placet.schemas.log.expand import expanded
@@ -17,6 +19,7 @@ from placet.schemas.log.record import Admitted, intents_of
 from placet.schemas.refusal import STAGE_OF, Stage
 from placet.stores.snapshots.recovery import decode
 
+_NOTE: Final = f".{NOTE_TIME}".encode()
 _DECISIONS: Final = frozenset({DECIDE, AMEND})
 
 
@@ -43,10 +46,11 @@ def requests_around(log: EventLog, agent_id: str, req_id: str) -> RequestsAround
     """
     keys = dict.fromkeys((req_id, key_of(req_id)))
     found, asked = RequestsAround(), dict[str, bytes]()
-    agent = canonical(agent_id)
+    agent, noted = canonical(agent_id), None
     for ordinal, data in log.read():
         is_by_key = agent in data and any(canonical(key) in data for key in keys)
-        if not is_by_key and not any(request in data for request in asked.values()):
+        is_of_request = any(request in data for request in asked.values())
+        if not is_by_key and not is_of_request and _NOTE not in data:
             continue
         for record in expanded(decode(data, ordinal)):
             if not isinstance(record, Admitted):
@@ -58,9 +62,12 @@ def requests_around(log: EventLog, agent_id: str, req_id: str) -> RequestsAround
                     request = intent["payload"]
                     if any(_is_of(one, agent_id, keys) for one in request["intents"]):
                         asked[request["id"]] = canonical(request["id"])
-                        found.approvals.append(_asked(ordinal, request))
+                        found.approvals.append(_asked(_place(ordinal, record, noted), request))
+                elif notes_time(intent["kind"]):
+                    noted = NotedTime(intent["payload"], record.now_ns)
                 elif intent["kind"] in _DECISIONS and intent["payload"]["id"] in asked:
-                    found.approvals.append(_decided(ordinal, intent["payload"]))
+                    place = _place(ordinal, record, noted)
+                    found.approvals.append(_decided(place, intent["payload"]))
     return found
 
 
@@ -68,21 +75,28 @@ def _is_of(one: Mapping[str, Json], agent_id: str, keys: Mapping[str, None]) -> 
     return one["agent"] == agent_id and one["key"] in keys
 
 
-def _asked(ordinal: int, request: Mapping[str, Json]) -> str:
+def _place(ordinal: int, record: Admitted, noted: NotedTime | None) -> str:
+    """Return the record, and its wall time where a program has noted one before."""
+    if noted is None:
+        return f"record {ordinal}"
+    return f"record {ordinal}, {noted.wall_time(record.now_ns):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _asked(place: str, request: Mapping[str, Json]) -> str:
     role = f"a person with the role {request['role']!r}" if request["role"] else "a person"
     return (
         f"it was held for {role}: request {request['id']!r}, open for {request['seconds']:g} s of "
-        f"simulated time (record {ordinal})"
+        f"simulated time ({place})"
     )
 
 
-def _decided(ordinal: int, made: Mapping[str, Json]) -> str:
+def _decided(place: str, made: Mapping[str, Json]) -> str:
     verb = made.get("decision", "amend")
     if verb in {"expire", "stale"}:
         what = "was not decided in time" if verb == "expire" else "would not do what was shown"
-        return f"request {made['id']!r} {what} (record {ordinal})"
+        return f"request {made['id']!r} {what} ({place})"
     reason = f": {made['reason']}" if made["reason"] else ""
-    return f"{made['by']!r} decided {verb!r} on request {made['id']!r} (record {ordinal}){reason}"
+    return f"{made['by']!r} decided {verb!r} on request {made['id']!r} ({place}){reason}"
 
 
 def _noted(

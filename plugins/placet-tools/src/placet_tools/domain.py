@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from placet.kernel.plugin.approved import APPROVAL_REQUIRED, digest_of, is_approved, key_of
 from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, refuse
 from placet.kernel.plugin.noted_refusals import REFUSE
+from placet.kernel.plugin.noted_times import NOTE_TIME
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, thaw
@@ -39,6 +40,7 @@ ROLE: Final = "operator"
 """Role of the person who approves, where a rule names no other."""
 
 _UNDO_SUFFIX: Final = "~undo"
+_WALL_TIME: Final = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$"
 
 _OF_ONCE: Final = "A call of another agent has the same consequence."
 
@@ -62,6 +64,12 @@ class ReleasePlanPayload(TypedDict):
     """Payload of `release`: a plan of which no more calls are undone."""
 
     plan: _Key
+
+
+class NoteTimePayload(TypedDict):
+    """Payload of `note_time`: the wall time of an opening, UTC, in the form of ISO 8601."""
+
+    at: Annotated[str, Field(pattern=_WALL_TIME)]
 
 
 def undo_key(key: str) -> str:
@@ -143,6 +151,7 @@ class ToolsDomain(Domain):
             self._own_kind(
                 REFUSE, RefuseCallsPayload, lambda *_: None, "Calls that are in no other record."
             ),
+            self._own_kind(NOTE_TIME, NoteTimePayload, self._note_time, "A program opens the log."),
         )
         self.version = self._version()
 
@@ -361,6 +370,10 @@ class ToolsDomain(Domain):
         if draft.get(self.records.plans, plan, "state") != "undoing":
             return refuse("plan_unknown", f"plan {plan!r} is not being undone")
         self.records.release_plan(draft, plan)
+        return None
+
+    def _note_time(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        self.records.note_time(draft, intent["payload"]["at"])
         return None
 
     def versions(self) -> dict[str, str]:

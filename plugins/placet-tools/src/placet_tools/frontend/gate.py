@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from placet.kernel.plugin.approved import APPROVAL_REQUIRED
 from placet.kernel.plugin.approved import RECORDER as APPROVALS_RECORDER
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
@@ -24,11 +25,12 @@ from placet.schemas.approval import Approval
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.refusal import RefusalCode
-from placet_tools.domain import APPROVAL_REQUIRED, KEY_KNOWN, ROLE, ToolsDomain
+from placet_tools.domain import KEY_KNOWN, ROLE, ToolsDomain
 from placet_tools.frontend.approval_flow import ApprovalFlow
 from placet_tools.frontend.background import BackgroundTasks
 from placet_tools.frontend.call_records import CallRecords
 from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused
+from placet_tools.frontend.catch_up import catch_up
 from placet_tools.frontend.earlier_calls import count_earlier_calls
 from placet_tools.frontend.extras import extra
 from placet_tools.frontend.parts.erasure import Erasure
@@ -73,7 +75,8 @@ class Gate:
         policy: Path of a policy's TOML file, or its values; None for none.
         approve_from: Least risk of a tool that needs an approval, where the policy names none:
             `read`, `low`, `medium`, `high` or `never`.
-        hold_s: Simulated seconds for which a call waits for a person.
+        hold_s: Seconds for which a call waits for a person; those in which no process has the log
+            open count too.
         wait_s: Real seconds for which `call`, `plan` and `outcome` wait for tools to end.
         domains: Domains beside the tools, whose intents plans may have.
         config: Further configuration of the world; its store is `store`.
@@ -154,6 +157,7 @@ class Gate:
 
     async def __aenter__(self) -> Self:
         await self.world.__aenter__()
+        await catch_up(self.world, self._domain, self._recorder)
         await self._resume()
         return self
 
