@@ -25,8 +25,10 @@ async def test_what_is_due_by_then_happens_and_the_log_replays(tmp_path, backpre
         await world.skip_time(1_000)
         await waiting
         assert (await scheduled).admitted
-        while await world.state("world.agents/ann/position") != [1.0, 0.0, 0.0]:
-            await asyncio.sleep(0.01)
+        async for event in world.events():
+            if event.type == "batch":  # the move was due
+                break
+        assert await world.state("world.agents/ann/position") == [1.0, 0.0, 0.0]
         assert 1_000 <= world.sim_time - before < 1_600
     with closing(open_event_log(store)) as log:
         verify_log(log, [World()])
