@@ -103,7 +103,9 @@ def test_a_world_wide_quota_is_used_up_by_hidden_agents():
     assert kernel.decide([intent(kernel, "bob", "Move", "b", to=FAR)]).admitted
     [refusal] = kernel.decide([intent(kernel, "ann", "Move", "a", to=[1, 0])]).refusals
     assert refusal.code == "quota_exceeded"
-    assert refusal.message == "all agents together may 1/s (burst 1); retry in 1.00 s"
+    assert (
+        refusal.message == "all agents together may propose once in 1 s, 1 at once; retry in 1.00 s"
+    )
 
 
 def test_a_quota_of_an_agent_is_not_used_up_by_hidden_agents():

@@ -33,7 +33,9 @@ KindOption: TypeAlias = Annotated[
         autocompletion=completion.kinds,
     ),
 ]
-RefusedOption: TypeAlias = Annotated[bool, typer.Option("--refused", help="Only refused batches.")]
+RefusedOption: TypeAlias = Annotated[
+    bool, typer.Option("--refused", help="Only refused batches, not held ones.")
+]
 GrepOption: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="PATTERN", help="Only records whose JSON has this regular expression."),

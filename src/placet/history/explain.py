@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from placet.actors.ports import EventLog
 from placet.history.column_rows import code_of, row_of
+from placet.history.explain_requests import requests_around
 from placet.history.position import last_seq
 from placet.kernel.arrays.row_codes import refusal_of
 from placet.kernel.gate.domain_rules import EffectValidator
@@ -96,11 +97,18 @@ def explain(
     positions = _find_request(log, agent_id, req_id) or _find_request(
         log, agent_id, req_id, is_key=True
     )
-    if not positions:
+    around = requests_around(log, agent_id, req_id)
+    latest = around.refusals[-1] if around.refusals else None
+    if latest is not None and (not positions or positions[-1].ordinal < (latest.record or 0)):
+        explained = latest
+        answers = [*map(_summary, positions), *map(_noted_summary, around.refusals[:-1])]
+    elif positions:
+        explained = _explain(_Replaying(log, domains, validator, files), positions[-1])
+        answers = [*map(_summary, positions[:-1]), *map(_noted_summary, around.refusals)]
+    else:
         return _unknown(log, agent_id, req_id)
-    explained = _explain(_Replaying(log, domains, validator, files), positions[-1])
-    earlier = tuple(map(_summary, positions[:-1][-_EARLIER_MAX:]))
-    return replace(explained, earlier=earlier)
+    earlier = tuple(sorted(answers, key=lambda answer: answer["record"])[-_EARLIER_MAX:])
+    return replace(explained, earlier=earlier, notes=(*explained.notes, *around.approvals))
 
 
 def explain_seq(
@@ -302,6 +310,16 @@ def _summary(request: _RequestRecord) -> dict[str, Json]:
         "seq": record.seq,
         "answer": answer,
         "codes": list(dict.fromkeys(code for _, _, code, _ in refusals)),
+    }
+
+
+def _noted_summary(noted: Explanation) -> dict[str, Json]:
+    codes = [refusal["code"] for stage in noted.stages for refusal in stage.refusals]
+    return {
+        "record": noted.record,
+        "seq": noted.seq_before,
+        "answer": noted.answer,
+        "codes": list(dict.fromkeys(codes)),
     }
 
 

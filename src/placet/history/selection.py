@@ -9,6 +9,8 @@ from re import Pattern
 
 from placet.actors.ports import EventLog
 from placet.history.column_rows import refused_count, row_of
+from placet.kernel.plugin.approved import APPROVAL_REQUIRED
+from placet.kernel.plugin.noted_refusals import notes_refusals
 from placet.schemas.batch import sequence_form
 from placet.schemas.codec import to_json
 from placet.schemas.errors import PlacetError
@@ -43,7 +45,8 @@ class Selection:
         to_seq: Last seq; None is the end of the log.
         agents: Agents whose batches, registrations and changes are selected; empty is all.
         kinds: Kinds of intents; a batch with one of them is selected. Empty is all.
-        refused: Select refused batches only.
+        refused: Select refused batches only, and the notes of those that have no record; not those
+            that are held for a person.
         grep: Pattern that the type of the record and its content as JSON must contain.
     """
 
@@ -148,10 +151,24 @@ def require_named(log: EventLog, selection: Selection) -> None:
 
 
 def _is_refused(record: Record) -> bool:
-    """Return whether a record is a refusal, or a column batch with a refused row."""
+    """Return whether a record is or notes a refusal, or is a column batch with a refused row.
+
+    A batch that is held for a person has a record of the same type, and is not refused.
+    """
     if isinstance(record, Columns):
         return bool(refused_count(record))
-    return isinstance(record, Refused)
+    if isinstance(record, Refused):
+        return not is_held(record)
+    return isinstance(record, Admitted) and any(
+        notes_refusals(kind) for _, _, kind, _, _ in decode_intents(record.encoded)
+    )
+
+
+def is_held(record: Record) -> bool:
+    """Return whether a batch was refused for nothing but the approval of a person."""
+    return isinstance(record, Refused) and all(
+        code.rpartition(".")[2] == APPROVAL_REQUIRED for _, _, code, _ in record.refusals
+    )
 
 
 def _members_among(names: Iterable[str], record: TableMade) -> Iterator[str]:

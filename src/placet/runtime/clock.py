@@ -41,6 +41,11 @@ class RealtimeClock:
         """Return the simulated time, nanoseconds."""
         return self.monotonic_ns() + self._offset_ns
 
+    def skip(self, dt_ns: int) -> None:
+        """Advance simulated time at once, by nanoseconds."""
+        assert dt_ns >= 0, "time never goes back"
+        self._offset_ns += dt_ns
+
 
 class DilatedClock(RealtimeClock):
     """A clock whose simulated time runs slower than the machine's under load.
@@ -76,6 +81,11 @@ class DilatedClock(RealtimeClock):
     def now_ns(self) -> int:
         """Return the simulated time, nanoseconds."""
         return self._then_ns + (self.monotonic_ns() - self._set_ns) * self._parts // self._PARTS
+
+    def skip(self, dt_ns: int) -> None:
+        """Advance simulated time at once, by nanoseconds."""
+        super().skip(dt_ns)
+        self._then_ns += dt_ns
 
     def follow(self, wait_ns: int) -> bool:
         """Adjust the speed of simulated time to the predicted wait of a batch, nanoseconds.

@@ -755,8 +755,8 @@ class Orchestrator:
         """Return the effects that are not settled, oldest first; or the effects that were given up.
 
         Args:
-            state: `open`, `started`, `in_doubt`, or `dead`, which is read from the log: O(log).
-                None for all that are not settled.
+            state: `open`, `started`, `in_doubt`; or `dead` and `failed` (reported as not done),
+                which are read from the log: O(log). None for all that are not settled.
             kind: Kind of the effects to list; None for all.
 
         Raises:
@@ -894,6 +894,22 @@ class Orchestrator:
             ValueError: The time is not finite, or beyond the range of simulated time.
         """
         await time_api.sleep_until(self._open, sim_time, "the host")
+
+    async def skip_time(self, seconds: float) -> None:
+        """Advance simulated time at once, such as by the time for which the world was closed.
+
+        Only where simulated time follows the machine's clock (`realtime`). The next records have
+        the later time, so a log replays as any other.
+
+        Args:
+            seconds: Simulated seconds, from 0.
+
+        Raises:
+            ValueError: The clock is another, or the time is out of range.
+            ClosedError, StoreError: The world is closed, or has failed.
+            ReadOnlyError: The world is open read-only.
+        """
+        await time_api.skip(self._writable, seconds)
 
 
 def _read_only(world: WorldRuntime) -> ReadOnlyError:

@@ -28,7 +28,7 @@ second attempt.
 DELIVERIES: Final[tuple[Delivery, ...]] = get_args(Delivery)
 
 EffectMark: TypeAlias = Literal["started", "in_doubt", "dead"]
-EffectState: TypeAlias = Literal["open", "started", "in_doubt", "dead"]
+EffectState: TypeAlias = Literal["open", "started", "in_doubt", "dead", "failed"]
 EFFECT_STATES: Final[tuple[EffectState, ...]] = get_args(EffectState)
 
 
@@ -120,7 +120,8 @@ class EffectStatus(msgspec.Struct, frozen=True):
         key: Key of the effect.
         kind: Kind of effect; empty if its record was compacted away.
         state: `open`, `started` and `in_doubt` are not settled; `dead` was given up, or its outcome
-            was refused by a domain's `on_settle`.
+            was refused by a domain's `on_settle`; `failed` was reported as not done by its handler,
+            or by a person.
         agent_id: Agent of the intent that emitted it.
         payload: Data for the executor.
         why: Failure of the last attempt, the reason of the doubt, or what `on_settle` raised;

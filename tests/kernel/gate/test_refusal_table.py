@@ -307,21 +307,22 @@ TABLE = [
         "view and propose again", graves_forgotten, details={"context_seq": 1}),
     # quota
     Row("quota_exceeded", "/intents/0",
-        "agent 'alice' may Add 2/s (burst 4); retry in 0.50 s",
+        "agent 'alice' may propose Add 2 times a second, 4 at once; retry in 0.50 s",
         lambda: after([add(str(n)) for n in range(4)], then=add("a"), quotas=quota()),
         retry_after=0.5, details={"agent_id": "alice", "kind": "Add"}),
     Row("quota_exceeded", "/intents/0",
-        "agent 'alice' may 2/s (burst 1); retry in 0.50 s",
+        "agent 'alice' may propose 2 times a second, 1 at once; retry in 0.50 s",
         lambda: after(add("a"), then=add("b"), quotas={"*": {"rate": 2, "burst": 1}}),
         retry_after=0.5),
     Row("quota_exceeded", "/intents/0",
-        "all agents together may 2/s (burst 1); retry in 0.50 s",
+        "all agents together may propose 2 times a second, 1 at once; retry in 0.50 s",
         lambda: after(
             add("a"), then=add("b", agent_id="bob"), world_quota={"rate": 2, "burst": 1}
         ), retry_after=0.5, details={"agent_id": "bob"}),
     Row("batch_exceeds_burst", "/intents/0",
-        "agent 'alice' may Add 2/s (burst 4); the batch asks for 5 at once and can never pass; "
-        "split it", lambda: decide([add(str(n)) for n in range(5)], quotas=quota())),
+        "agent 'alice' may propose Add 2 times a second, 4 at once; the batch asks for 5 at once "
+        "and can never pass; split it",
+        lambda: decide([add(str(n)) for n in range(5)], quotas=quota())),
     Row("work_exceeded", "",
         "the batch needs 10 units of work, at most 9 are allowed (batch_work_max); split it",
         lambda: decide([add("a"), add("b")], limits={"batch_work_max": 9}),
@@ -445,7 +446,8 @@ def test_a_refused_verdict_has_the_keys_of_the_specification():
                 "req_id": "speak_456",
                 "stage": "quota",
                 "code": "quota_exceeded",
-                "message": "agent 'agent_1' may Add 2/s (burst 4); retry in 0.50 s",
+                "message": "agent 'agent_1' may propose Add 2 times a second, 4 at once; "
+                "retry in 0.50 s",
                 "at": "/intents/0",
                 "retry_after": 0.5,
                 "suggestions": [],

@@ -162,12 +162,12 @@ def test_an_agents_quota_applies_besides_the_worlds():
     kernel.register_agent("slow", quotas=slow)
     assert kernel.decide(add("a", agent_id="slow")).admitted
     assert kernel.decide(add("b", agent_id="slow")).refusals[0].message == (
-        "agent 'slow' may Add 1/s (burst 1); retry in 1.00 s"
+        "agent 'slow' may propose Add once in 1 s, 1 at once; retry in 1.00 s"
     )
     assert kernel.decide(intent("Clamp", {"amount": 1}, "c", agent_id="slow")).admitted
     assert kernel.decide(intent("Clamp", {"amount": 1}, "d", agent_id="slow")).refusals[
         0
-    ].message == ("agent 'slow' may 1/s (burst 2); retry in 1.00 s")
+    ].message == ("agent 'slow' may propose once in 1 s, 2 at once; retry in 1.00 s")
 
 
 def test_a_batch_beyond_the_burst_has_no_retry_after():
@@ -177,8 +177,8 @@ def test_a_batch_beyond_the_burst_has_no_retry_after():
     assert verdict.codes == ("quota_exceeded", "batch_exceeds_burst", "batch_exceeds_burst")
     assert {refusal.retry_after for refusal in verdict.refusals} == {None}
     assert verdict.refusals[0].message == (
-        "agent 'alice' may Clamp 1/s (burst 1); the batch can never pass for another quota; "
-        "split it"
+        "agent 'alice' may propose Clamp once in 1 s, 1 at once; the batch can never pass for "
+        "another quota; split it"
     )
 
 

@@ -7,7 +7,14 @@ from typing import Final
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Record, Settled
 from placet_tools.domain import ToolsDomain, undo_key
-from placet_tools.policy.marks import MarkedCall, MarkStore, note_done, note_started, note_undone
+from placet_tools.policy.marks import (
+    MarkedCall,
+    MarkStore,
+    note_done,
+    note_failed,
+    note_started,
+    note_undone,
+)
 from placet_tools.policy.rules import Marking
 
 _UNDO_SUFFIX: Final = undo_key("")
@@ -71,9 +78,12 @@ class CallHistory:
 
     def _note_settled(self, record: Settled) -> None:
         started = self._running.pop((record.effect_seq, record.effect_index), None)
-        if started is None or not record.succeeded:
+        if started is None:
             return
         tool, call = started.tool, started.call
+        if not record.succeeded:
+            note_failed(self._markings.get(tool, ()), self._marks, call)
+            return
         note_done(self._markings.get(tool, ()), self._marks, call, record.output)
         undone = self._done.pop(call.key.removesuffix(_UNDO_SUFFIX), None)
         if undone is not None and self._domain.tools[undone.tool].undo == tool:

@@ -12,8 +12,10 @@ from typing import Annotated, Final
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from placet.kernel.plugin.approved import digest_of, is_approved, key_of
+from placet.kernel.plugin.approved import APPROVAL_REQUIRED, digest_of, is_approved, key_of
 from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, refuse
+from placet.kernel.plugin.noted_refusals import REFUSE
+from placet.kernel.plugin.noted_times import NOTE_TIME
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, thaw
@@ -26,7 +28,7 @@ from placet_tools.policy import APPROVE_FROM, parse_policy
 from placet_tools.policy.counting import CountPayload
 from placet_tools.policy.enforcement import NO_ANSWER, Enforcement
 from placet_tools.records import Records
-from placet_tools.refused_calls import QUOTA, REFUSE, RefuseCallsPayload
+from placet_tools.refused_calls import QUOTA, RefuseCallsPayload
 from placet_tools.tool import DeclaredTool, ToolError
 
 PLAN: Final = "plan"
@@ -34,12 +36,12 @@ UNDO: Final = "undo"
 RELEASE: Final = "release"
 COUNT: Final = "count_calls"
 
-APPROVAL_REQUIRED: Final = "approval_required"
 KEY_KNOWN: Final = "key_known"
 ROLE: Final = "operator"
 """Role of the person who approves, where a rule names no other."""
 
 _UNDO_SUFFIX: Final = "~undo"
+_WALL_TIME: Final = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$"
 
 _OF_RISK: Final = "a call of this risk needs a person"
 
@@ -65,6 +67,12 @@ class ReleasePlanPayload(TypedDict):
     """Payload of `release`: a plan of which no more calls are undone."""
 
     plan: _Key
+
+
+class NoteTimePayload(TypedDict):
+    """Payload of `note_time`: the wall time of an opening, UTC, in the form of ISO 8601."""
+
+    at: Annotated[str, Field(pattern=_WALL_TIME)]
 
 
 def undo_key(key: str) -> str:
@@ -146,6 +154,7 @@ class ToolsDomain(Domain):
             self._own_kind(
                 REFUSE, RefuseCallsPayload, lambda *_: None, "Calls that are in no other record."
             ),
+            self._own_kind(NOTE_TIME, NoteTimePayload, self._note_time, "A program opens the log."),
         )
         self.version = self._version()
 
@@ -188,6 +197,8 @@ class ToolsDomain(Domain):
             key, done = effect.payload["key"], settlement.succeeded
             if done:
                 self.enforced.note_done(draft, tool.name, effect, settlement.output)
+            else:
+                self.enforced.note_failed(draft, tool.name, effect)
             self.records.end(draft, key, succeeded=done, output=settlement.output)
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
@@ -374,6 +385,10 @@ class ToolsDomain(Domain):
         if draft.get(self.records.plans, plan, "state") != "undoing":
             return refuse("plan_unknown", f"plan {plan!r} is not being undone")
         self.records.release_plan(draft, plan)
+        return None
+
+    def _note_time(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        self.records.note_time(draft, intent["payload"]["at"])
         return None
 
     def versions(self) -> dict[str, str]:

@@ -13,13 +13,13 @@ from typing import Annotated, Final
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from placet.kernel.plugin.approved import is_approved
+from placet.kernel.plugin.approved import APPROVAL_REQUIRED, is_approved
 from placet.kernel.plugin.domain import Risk, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.effect import Delivery
 from placet.schemas.intent import Intent
-from placet_tools.domain import APPROVAL_REQUIRED, ToolsDomain
+from placet_tools.domain import ToolsDomain
 from placet_tools.tool import DeclaredTool, Function, NotDone
 from placet_tools.tools import Tools
 

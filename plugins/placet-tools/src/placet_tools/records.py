@@ -22,6 +22,9 @@ OUTPUT_BYTES_MAX: Final = 4_096
 Without a part store it is in the log, and not in the state.
 """
 
+OPENED: Final = "opened"
+"""Entity of `counts` with the wall time of the latest opening, and the simulated time then."""
+
 _ALL: Final = "all"
 
 
@@ -33,7 +36,7 @@ class Records(NamedTuple):
         once: Consequence -> the call that has it.
         plans: Key of the first call of a plan that is not done as a whole -> its calls.
         ended: Places of the ended calls that are kept.
-        counts: The number of ended calls.
+        counts: The number of ended calls; and the time of the latest opening.
         markings: Id of a marking of the policy -> its state, and the number of its marks.
         marks: The marks of earlier calls.
         mark_places: Places of the marks that are kept.
@@ -83,6 +86,13 @@ class Records(NamedTuple):
                 draft.put(self.calls, call["undoes"], "state", "undone")
         elif draft.exists(self.plans, call["plan"]):
             self._end_plan(draft, call["plan"])
+
+    def note_time(self, draft: Draft, at: str) -> None:
+        """Record the wall time of an opening."""
+        if not draft.exists(self.counts, OPENED):
+            draft.create(self.counts, OPENED)
+        draft.put(self.counts, OPENED, "at", at)
+        draft.put(self.counts, OPENED, "sim_ns", draft.now_ns)
 
     def release_plan(self, draft: Draft, plan: str) -> None:
         """Record that no more calls of a plan are undone: a plan with a done call stays."""

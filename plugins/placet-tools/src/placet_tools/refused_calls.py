@@ -12,8 +12,6 @@ from typing_extensions import TypedDict
 from placet.schemas.codec import Json
 from placet.schemas.refusal import Stage
 
-REFUSE: Final = "refuse_calls"
-
 QUOTA: Final = {"rate": 10.0, "burst": 100}
 """Records of refused batches a second, so that an agent does not fill the log with them."""
 

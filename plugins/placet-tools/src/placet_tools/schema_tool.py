@@ -11,11 +11,11 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, best_match
+from jsonschema.exceptions import SchemaError, ValidationError, best_match
 from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
 from pydantic import ConfigDict, GetJsonSchemaHandler, JsonValue, RootModel, model_validator
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticCustomError
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
@@ -23,6 +23,7 @@ from placet.kernel.plugin.domain import Risk
 from placet.schemas.codec import Json
 from placet.schemas.effect import Delivery
 from placet.schemas.identity import is_kind_name
+from placet.schemas.name_suggestions import did_you_mean
 from placet_tools.tool import (
     OWN_PARTS,
     DeclaredTool,
@@ -30,12 +31,14 @@ from placet_tools.tool import (
     ToolError,
     delivery_of,
     require_known_fields,
+    require_quota,
     require_risk,
 )
 
 _NOT_OF_KINDS: Final = re.compile(r"[^A-Za-z0-9]+")
 _HAS_HASH: Final = re.compile(r".*_[0-9a-f]{8}")
 _STEM_CHARS_MAX: Final = 20
+_WORDS_MAX: Final = 500
 
 
 class _Arguments(RootModel[dict[str, JsonValue]]):
@@ -51,11 +54,11 @@ class _Arguments(RootModel[dict[str, JsonValue]]):
         try:
             error = best_match(cls.validator.iter_errors(value))
         except Unresolvable as unresolvable:
-            raise ValueError(f"the schema of the tool refers to {unresolvable.ref!r}") from None
+            raise _misfit(f"the schema of the tool refers to {unresolvable.ref!r}") from None
         except RecursionError as fault:
-            raise ValueError(f"the schema of the tool cannot be applied: {fault}") from None
+            raise _misfit(f"the schema of the tool cannot be applied: {fault}") from None
         if error is not None:
-            raise ValueError(f"{error.json_path.removeprefix('$.')}: {error.message:.500}")
+            raise _misfit(_in_words(error))
         return value
 
     @classmethod
@@ -70,6 +73,26 @@ class _Arguments(RootModel[dict[str, JsonValue]]):
         # pydantic resolves references to its definitions alone.
         is_whole = "$ref" not in repr(cls.server_schema)
         return dict(cls.server_schema) if is_whole else {"type": "object"}
+
+
+def _misfit(words: str) -> PydanticCustomError:
+    """Return the error of arguments, whose text a model reads; a ValueError would have a prefix."""
+    return PydanticCustomError("arguments_invalid", "{words}", {"words": words})
+
+
+def _in_words(error: ValidationError) -> str:
+    """Return what a model must change, for the two mistakes that it makes most often, or a text."""
+    place, found = ".".join(map(str, error.absolute_path)), error.instance
+    at = f"{place}: " if place else ""
+    if error.validator == "required" and isinstance(found, Mapping):
+        missing = [name for name in error.validator_value if name not in found]
+        return f"{at}the argument {', '.join(map(repr, missing))} is missing"[:_WORDS_MAX]
+    known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
+    if error.validator == "additionalProperties" and isinstance(found, Mapping) and known:
+        for name in found:
+            if name not in known and error.validator_value is False:
+                return f"{at}there is no argument {name!r:.80}; {did_you_mean(name, list(known))}"
+    return f"{at}{error.message}"[:_WORDS_MAX]
 
 
 def make_schema_tool(
@@ -91,6 +114,7 @@ def make_schema_tool(
         ToolError: The schema is not valid, or an option does not fit.
     """
     require_risk(name, risk)
+    require_quota(name, quota)
     payload = _payload(name, schema)
     required = schema.get("required", ())
     require_known_fields(name, once, dict.fromkeys(required))

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from placet.kernel.plugin.domain import RISKS, Risk, Rule
 from placet.schemas.codec import Json
+from placet.schemas.config import Quota
 from placet.schemas.effect import DELIVERIES, Delivery, DoNotRetry
 from placet.schemas.identity import is_kind_name
 from placet.schemas.name_suggestions import did_you_mean, nearest
@@ -37,7 +38,7 @@ OUTPUT_PARAMETER: Final = "output"
 """Parameter of a function that undoes a tool: the output of the call that is undone."""
 
 OWN_PARTS: Final = frozenset(
-    {"count_calls", "erase", "pin", "plan", "refuse_calls", "release", "undo"}
+    {"count_calls", "erase", "note_time", "pin", "plan", "refuse_calls", "release", "undo"}
 )
 """Last parts of the kinds of a domain of tools that are no tools."""
 
@@ -183,6 +184,7 @@ def make_tool(
     if not is_kind_name(name) or "." in name:
         raise ToolError(f"a tool needs a function with a plain name, got {function!r}")
     require_risk(name, risk)
+    require_quota(name, quota)
     fields, marks, has_key = _fields(name, function)
     require_known_fields(name, once, fields)
     summary = (inspect.getdoc(function) or name).split("\n")[0]
@@ -302,6 +304,22 @@ def require_risk(name: str, risk: Risk) -> None:
     """
     if risk not in RISKS:
         raise ToolError(f"tool {name}: risk must be one of {', '.join(RISKS)}, got {risk!r}")
+
+
+def require_quota(name: str, quota: object) -> None:
+    """Check the quota of a tool; None is none.
+
+    Raises:
+        ToolError: It is no quota.
+    """
+    if quota is None:
+        return
+    try:
+        Quota.of(quota)
+    except ValueError as error:
+        raise ToolError(
+            f"tool {name}: quota: {error}; five calls a minute are {{'rate': 5 / 60, 'burst': 5}}"
+        ) from None
 
 
 def require_known_fields(name: str, once: str, fields: Mapping[str, object]) -> None:

@@ -107,10 +107,110 @@ async def test_a_call_is_explained_by_its_key(tmp_path):
         assert not explain(log, "seller", "k1", domains).is_known
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "stage", "code"),
+    [
+        ("order", {"item": 3}, "structure", "payload_invalid"),
+        ("login", {"password": "tulip-4711"}, "agent", "permission_denied"),
+        ("order", {"item": "desk"}, "quota", "quota_exceeded"),
+    ],
+)
+async def test_a_refusal_without_a_batch_in_the_log_is_explained(
+    tmp_path, placet, tool, arguments, stage, code
+):
+    store, tools = f"sqlite:///{tmp_path}/desk.db", desk()
+    async with Gate(tools, store=store, config=QUIET) as gate:
+        await gate.world.register_agent("buyer", permissions={"desk.order"})
+        await gate.call("order", agent="buyer", key="k0", item="chair")
+        refused = await gate.call(tool, agent="buyer", key="k1", **arguments)
+        assert await gate.outcome("k1") == refused
+    with closing(log_to_read(store)) as log:
+        explained = explain(log, "buyer", "k1", [tools.domain(), Approvals()])
+        assert not explain(log, "seller", "k1", [tools.domain(), Approvals()]).is_known
+    assert explained.answer == "refused"
+    assert [one.stage for one in explained.stages] == [stage]
+    (refusal,) = explained.stages[0].refusals
+    assert (refusal["code"], refusal["message"]) == (code, refused.message)
+    assert "tulip" not in str(explained.as_dict())
+    printed = placet("explain", store, "buyer", "k1").out
+    assert f"buyer k1: refused by {stage}: {code}" in printed
+    assert refused.message[:40] in printed
+
+
+async def test_a_key_that_is_used_again_is_explained_with_the_earlier_refusal(tmp_path):
+    store, tools = f"sqlite:///{tmp_path}/desk.db", desk()
+    async with Gate(tools, store=store, config=QUIET) as gate:
+        assert (await gate.call("order", key="k2", item="none")).codes == ("desk.sold_out",)
+        await gate.call("order", key="k1", item=3)
+        assert (await gate.call("order", key="k1", item="chair")).status == "done"
+        assert (await gate.outcome("k1")).status == "done"
+        assert (await gate.outcome("k2")).message == "there is none"
+        with pytest.raises(LookupError, match="no call 'k3'"):
+            await gate.outcome("k3")
+    with closing(log_to_read(store)) as log:
+        explained = explain(log, "agent", "k1", [tools.domain(), Approvals()])
+    assert explained.answer == "admitted"
+    assert [one["codes"] for one in explained.earlier] == [["payload_invalid"]]
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny", None])
+async def test_a_held_call_is_explained_with_its_request_and_its_decision(
+    tmp_path, placet, decision
+):
+    store, tools = f"sqlite:///{tmp_path}/desk.db", desk()
+    async with Gate(tools, store=store, approve_from="low", config=QUIET) as gate:
+        held = await gate.call("order", agent="buyer", key="k1", item="chair")
+        if decision:
+            await gate.decide(held.approval, decision, by="ann", reason="as we said")
+    with closing(log_to_read(store)) as log:
+        domains = [tools.domain(approve_from="low"), Approvals()]
+        notes = " ".join(explain(log, "buyer", "k1", domains).notes)
+    assert f"request {held.approval!r}" in notes
+    assert "role 'operator'" in notes
+    assert (f"'ann' decided {decision!r}" in notes) == (decision is not None)
+    assert placet("log", store, "--refused").out.count("\n") == 1  # the head alone
+    assert " held " in placet("log", store).out
+
+
+async def test_the_refused_records_of_a_log_include_the_notes_of_refusals(tmp_path, placet):
+    store = f"sqlite:///{tmp_path}/desk.db"
+    async with Gate(desk(), store=store, config=QUIET) as gate:
+        await gate.call("order", key="k1", item=3)
+        await gate.call("order", key="k2", item="none")
+        await gate.call("order", key="k3", item="chair")
+    printed = placet("log", store, "--refused").out
+    assert "k1" in printed
+    assert "k2" in printed
+    assert "k3" not in printed
+
+
+async def test_a_call_that_was_not_done_is_no_dead_letter(tmp_path, placet, shop):
+    store = f"sqlite:///{tmp_path}/shop.db"
+    shop.fails.add("mail")
+    async with Gate(shop.tools, store=store, config=QUIET) as gate:
+        assert (await gate.call("mail", to="bob")).status == "failed"
+        shop.breaks.add("lookup")
+        assert (await gate.call("lookup", order="A7")).status == "failed"
+        shop.breaks.add("mail")
+        shop.fails.clear()
+        assert (await gate.call("mail", key="k", to="eve")).status == "doubt"
+        settled = await gate.settle("k", done=False)
+        assert (settled.status, settled.message) == ("failed", "")
+        assert (await gate.outcome("k")).message == ""
+        kinds = [[one.kind for one in await gate.world.effects(s)] for s in ("dead", "failed")]
+    assert kinds == [["shop.lookup"], ["shop.mail", "shop.mail"]]
+    assert "shop.mail" not in placet("effects", store).out
+    assert "shop.mail" in placet("effects", store, "--state", "failed").out
+
+
 async def test_a_refusal_by_a_quota_is_recorded():
     async with Gate(desk(), config=QUIET) as gate:
         assert (await gate.call("order", item="chair")).status == "done"
-        assert (await gate.call("order", item="desk")).codes == ("quota_exceeded",)
+        over = await gate.call("order", item="desk")
+        assert over.codes == ("quota_exceeded",)
+        assert over.message.startswith(
+            "agent 'agent' may call desk.order once in 1000 s, 1 at once; retry in "
+        )
         (payload,) = await recorded(gate)
         assert payload["calls"][0]["arguments"] == {"item": "desk", "count": 1}
 

@@ -10,7 +10,16 @@ from placet_tools import Gate, ToolError, Tools
 
 ORDER = {
     "type": "object",
-    "properties": {"order-id": {"$ref": "#/$defs/id"}, "agent": {"type": "integer"}},
+    "properties": {
+        "order-id": {"$ref": "#/$defs/id"},
+        "agent": {"type": "integer"},
+        "to": {
+            "type": "object",
+            "properties": {"name": {}, "address": {}},
+            "required": ["name"],
+            "additionalProperties": False,
+        },
+    },
     "required": ["order-id"],
     "$defs": {"id": {"type": "string", "minLength": 2}},
 }
@@ -38,8 +47,13 @@ async def test_the_function_takes_the_arguments_and_the_key():
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        ({}, "'order-id' is a required property"),
-        ({"order-id": "A"}, "'A' is too short"),
+        ({}, "payload of shop.refund: the argument 'order-id' is missing"),
+        ({"order-id": "A"}, "payload of shop.refund: order-id: 'A' is too short"),
+        ({"order-id": "A7", "to": {}}, "to: the argument 'name' is missing"),
+        (
+            {"order-id": "A7", "to": {"name": "x", "adress": 1}},
+            "to: there is no argument 'adress'; did you mean 'address'?",
+        ),
         ({"order-id": "A7", "agent": "x"}, "agent: 'x' is not of type 'integer'"),
     ],
 )

@@ -89,6 +89,7 @@ def effects(
     served world runs it, and `in_doubt` if its outcome is unknown: find the outcome, and record it
     with --resolve while the store is not in use. A dead letter was given up, or the domain's
     on_settle raised: then its outcome is recorded, and --settle-again applies it with mended rules.
+    An effect that its handler or a person reported as not done is listed by --state failed alone.
     """
     if state is not None and state not in EFFECT_STATES:
         raise typer.BadParameter(f"--state must be one of {', '.join(EFFECT_STATES)}")
@@ -119,9 +120,10 @@ def _unsettled(log: EventLog, path: Path | None, state: str | None) -> list[Effe
     if is_under_way and path is not None and not is_in_use(path, log.url):
         listed = open_effects(log, is_running=False)
     config = config_of(log)
-    if state not in {None, "dead"} or config is None:
+    if state not in {None, "dead", "failed"} or config is None:
         return listed
-    return [*listed, *dead_letters(log, config.world)]
+    settled = dead_letters(log, config.world)
+    return [*listed, *[one for one in settled if state is not None or one.state == "dead"]]
 
 
 def _lines(listed: Sequence[EffectStatus]) -> list[Line]:

@@ -124,7 +124,7 @@ def _headline(explained: Explanation) -> str:
 
 def _batch_lines(explained: Explanation) -> Iterator[Line]:
     batch = explained.batch or {}
-    if not explained.stages:
+    if "intents" not in batch:  # of another record, or a refusal that a program noted
         yield TextTable([(name, _field_text(name, value)) for name, value in batch.items()])
         return
     yield (

@@ -32,7 +32,13 @@ from placet.cli.terminal import (
     say,
     shorten,
 )
-from placet.history.selection import Selection, require_named, selected_of, selected_records
+from placet.history.selection import (
+    Selection,
+    is_held,
+    require_named,
+    selected_of,
+    selected_records,
+)
 from placet.schemas.config import Leases
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
@@ -52,6 +58,7 @@ _COLORS: Final = {
     "checkpoint": "bright_black",
     "registered": "green",
     "scheduled": "yellow",
+    "held": "yellow",
     "settled": "cyan",
     "effect_changed": "cyan",
 }
@@ -163,7 +170,7 @@ def _terminal_width() -> int:
 
 def _say(ordinal: int, record: Record, width: int) -> None:
     seq = "-" if _is_refused(record) else record.seq  # `explain --seq` finds no refusal
-    type_ = log_record.record_type(record)
+    type_ = "held" if is_held(record) else log_record.record_type(record)
     place = f"{ordinal:>8} {seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  {type_:<10} "
     line = printable(f"{place}{_summary(record)}".rstrip())
     if width and len(line) > width and isinstance(record, Refused):  # its reason is at the end

@@ -22,6 +22,7 @@ from placet.kernel.ledger.token_buckets import (
 )
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.config import Quota
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode, seconds_until
 
 
@@ -118,7 +119,7 @@ def _refuse(
     agent, _, kind, quota, intents, _ = charge
     who = "all agents together" if agent is None else f"agent {agent.agent_id!r}"
     prefix = f"{kind} " if kind else ""
-    rule = f"{who} may {prefix}{quota.rate:g}/s (burst {quota.burst})"
+    rule = f"{who} may propose {prefix}{_how_often(quota)}"
     code = RefusalCode.QUOTA_EXCEEDED
     if over_ns is None:
         code = RefusalCode.BATCH_EXCEEDS_BURST
@@ -131,3 +132,10 @@ def _refuse(
     return [
         refuse_intent(batch, index, code, message, retry_after=retry_after) for index in positions
     ]
+
+
+def _how_often(quota: Quota) -> str:
+    """Return a quota as a person reads it: `once in 12 s, 5 at once`."""
+    seconds = quota.interval_ns / SECOND_NS
+    often = f"once in {seconds:.6g} s" if seconds >= 1 else f"{quota.rate:g} times a second"
+    return f"{often}, {quota.burst} at once"

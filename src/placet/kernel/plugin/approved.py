@@ -35,6 +35,9 @@ COLLECTIONS: Final = (
 RECORDER: Final = "approvals.recorder"
 """Id of the agent that submits the kinds of the domain; any other agent is refused them."""
 
+APPROVAL_REQUIRED: Final = "approval_required"
+"""Code, without the prefix of its domain, of a rule that needs an approval."""
+
 ASK: Final = "approvals.ask"
 PREVIEW: Final = "approvals.preview"
 DECIDE: Final = "approvals.decide"

@@ -135,7 +135,8 @@ async def list_effects(
     """Return the effects in a state; None is all effects that an operator or executor may settle.
 
     These are listed oldest first, among them the `dead` ones whose outcome `on_settle` refused.
-    `state="dead"` lists after them the effects that were given up, read from the log: O(log).
+    `state="dead"` lists after them the effects that were given up, and `failed` those that were
+    reported as not done, read from the log: O(log).
 
     Args:
         world: The open world.
@@ -149,7 +150,7 @@ async def list_effects(
     if state is not None and state not in EFFECT_STATES:
         raise ValueError(f"state must be one of {EFFECT_STATES}, got {state!r}")
     statuses = await world.executors.statuses()
-    if state == "dead":
+    if state in {"dead", "failed"}:
         # Few programs ask, and each would pay for the import before its first batch.
         from placet.history.effects import dead_letters  # noqa: PLC0415
 

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from placet.actors.barrier import Arrivals
+from placet.actors.effects.dispatcher import nothing
 from placet.kernel.kernel import Kernel
+from placet.runtime.clock import RealtimeClock
 from placet.runtime.world import WorldRuntime
 from placet.schemas.codec import without_numpy
 from placet.schemas.errors import AgentError
@@ -86,3 +88,23 @@ def _nanoseconds(seconds: float, since_ns: int = 0) -> int:
     if not -_SECONDS_MAX < moment < _SECONDS_MAX:
         raise ValueError(f"a moment must be seconds below {_SECONDS_MAX:g}, got {moment!r}")
     return since_ns + round(seconds * SECOND_NS)
+
+
+async def skip(world: WorldRuntime, seconds: float) -> None:
+    """Advance the time of a world that follows the machine's clock, and wake what is due.
+
+    Raises:
+        ValueError: The clock is another, or the time is negative or not finite.
+        ClosedError, StoreError: The world is closed, or has failed.
+    """
+    clock = world.clock
+    if not isinstance(clock, RealtimeClock):
+        raise ValueError(
+            f"the time of a world with clock={world.config.clock!r} is the host's; use step"
+        )
+    if not seconds >= 0:  # NaN too
+        raise ValueError(f"time never goes back: expected seconds >= 0, got {seconds!r}")
+    now_ns = clock.now_ns()
+    clock.skip(_nanoseconds(seconds, now_ns) - now_ns)
+    world.timers.wake()
+    await world.actor.command(nothing)  # it looks at what is due

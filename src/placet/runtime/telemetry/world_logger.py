@@ -5,6 +5,7 @@ from typing import Final
 
 from placet.runtime.telemetry.logging import configure_logging
 from placet.schemas.batch import CheckedBatch
+from placet.schemas.error_frames import hide_variables
 from placet.schemas.errors import StoreError
 from placet.schemas.verdict import Verdict
 
@@ -80,12 +81,15 @@ class WorldLogger:
 
         `where` names the part that raised it; `is_restarted` says whether its task runs again.
 
-        A `StoreError` is logged without a traceback: its message says what to do.
+        The frames of its traceback have no variables then, so that no renderer of the host program
+        prints payloads. A `StoreError` is logged without a traceback: its message says what to do.
         """
         fault = self._fault_of(where, error)
         fault.times += 1
         if fault.times == 1:
             is_told = isinstance(error, StoreError)
+            if not is_told:  # the variables are payloads, which a renderer may print
+                hide_variables(error)
             cause = {"error": str(error)} if is_told else {"exc_info": error}
             self._logger.error("fault", where=where, is_restarted=is_restarted, **cause)
         elif fault.times == fault.times_logged * _AGAIN_FACTOR:

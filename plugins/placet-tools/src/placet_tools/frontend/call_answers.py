@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from placet.kernel.plugin.approved import APPROVAL_REQUIRED
 from placet.schemas.refusal import Refusal
-from placet_tools.domain import APPROVAL_REQUIRED
 
 Status: TypeAlias = Literal["allowed", "held", "refused", "skipped"]
 

@@ -14,6 +14,7 @@ from placet.schemas.effect import EffectStatus
 from placet_tools.domain import ToolsDomain
 from placet_tools.frontend.calls import IN_DOUBT, NOT_ENDED, ToolCall, of_record
 from placet_tools.frontend.parts.sealed_values import SealedValues
+from placet_tools.frontend.refusals_of_log import latest_refusal
 from placet_tools.outcome import Outcome
 
 HELD: Final = "a person decides; do not repeat the call"
@@ -78,6 +79,8 @@ class CallRecords:
     async def outcome(self, key: str) -> Outcome:
         """Return the outcome of a call by its key; wait for one that runs, not for a person.
 
+        Of a refused call the outcome has the refusal, if it is among the latest records of the log.
+
         Raises:
             LookupError: There is no such call.
         """
@@ -86,7 +89,13 @@ class CallRecords:
             return await self.ended(key, record)
         asked = (await self._world.gateway.entities(INTENTS, [key])).get(key)
         if asked is None:
-            raise LookupError(f"there is no call {key!r}; it was refused, or is in the log alone")
+            refusal = await latest_refusal(self._world, key)
+            if refusal is None:
+                raise LookupError(
+                    f"there is no call {key!r}, or it is so old that the log alone has it: "
+                    "`placet explain` reads all of the log"
+                )
+            return refusal
         return await self._of_request(key, asked["request"])
 
     async def _of_request(self, key: str, request: str) -> Outcome:

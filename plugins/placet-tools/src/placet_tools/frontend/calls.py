@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 from uuid import uuid4
@@ -37,13 +37,14 @@ class ToolCall:
     Attributes:
         key: Key of the call.
         kind: Kind of the intent.
-        payload: Checked arguments, with defaults; unchecked if they do not fit.
+        payload: Checked arguments, with defaults; unchecked if they do not fit. The repr leaves it
+            out: it may have values that no log line may have.
         is_checked: The arguments fit; marked ones that do not are hidden.
     """
 
     key: str
     kind: str
-    payload: dict[str, Json]
+    payload: dict[str, Json] = field(repr=False)
     is_checked: bool = True
 
     def intent(self, agent: str, suffix: str, seq: int) -> Intent:
@@ -119,6 +120,8 @@ def refused(
 
 def _message(domain: ToolsDomain, call: ToolCall, refusal: Refusal) -> str:
     """Return the message of a refusal; for a misspelled tool with the names of tools alone."""
+    if refusal.code == RefusalCode.QUOTA_EXCEEDED:
+        return refusal.message.replace(f" may propose {call.kind} ", f" may call {call.kind} ", 1)
     tool = call.kind.removeprefix(f"{domain.name}.")
     if refusal.code != RefusalCode.KIND_UNKNOWN or not domain.tools or "." in tool:
         return refusal.message
@@ -130,7 +133,7 @@ def of_effect(call: ToolCall, effect: EffectOutcome) -> Outcome:
     if effect.succeeded:
         return Outcome("done", effect.output, key=call.key)
     if effect.succeeded is not None:
-        return Outcome("failed", message=str(effect.output), key=call.key)
+        return Outcome("failed", message=reason(effect.output), key=call.key)
     return Outcome("running", message=NOT_ENDED, key=call.key)
 
 
@@ -138,8 +141,13 @@ def of_record(key: str, record: Mapping[str, Json]) -> Outcome:
     """Return the outcome of a call that has ended, by its record."""
     state, output = record["state"], record["output"]
     if state == "failed":
-        return Outcome("failed", message=str(output), key=key)
+        return Outcome("failed", message=reason(output), key=key)
     message = (
         "its output is too large for the state; it is in the log" if "is_cut" in record else ""
     )
     return Outcome(state, output, message, key=key)
+
+
+def reason(output: Json) -> str:
+    """Return the reason of a failure, which is its output; empty if a person settled without."""
+    return "" if output is None else str(output)

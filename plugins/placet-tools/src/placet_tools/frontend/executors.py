@@ -4,6 +4,7 @@ An exception does not say that nothing was done. So an `at_most_once` call whose
 in doubt, unless the exception is `NotDone` or one that the tool names in `not_done`.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import iscoroutinefunction
@@ -19,6 +20,7 @@ from placet.schemas.effect import DoNotRetry, Effect, OutcomeUnknown, RetryAfter
 from placet.schemas.errors import PlacetError, describe_error
 from placet_tools.domain import ToolsDomain
 from placet_tools.frontend.claims import executors_of as waiting_executors_of
+from placet_tools.frontend.parts.frames import without_variables
 from placet_tools.frontend.parts.opening import values_of
 from placet_tools.frontend.parts.part_store import PartMissing
 from placet_tools.frontend.parts.sealed_values import SealedValues
@@ -27,6 +29,9 @@ from placet_tools.tool import KEY_PARAMETER, DeclaredTool, NotDone, faults_of
 
 SECRET_WAIT_S: Final = 10.0
 """Pause before the next attempt at a call whose secret is not here, seconds."""
+
+_STOPS: Final = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
+"""Exceptions that stop a task or the process, and have no text of a function."""
 
 _T = TypeVar("_T")
 
@@ -66,7 +71,9 @@ def handler_of(tool: DeclaredTool, values: SealedValues | None) -> Json:
         begin = await call.in_thread(call.prepared)
         try:
             output = _plain(await begin())  # type: ignore[misc]  # it is async
-        except call.caught as error:
+        except BaseException as error:
+            if not call.catches(error):
+                raise
             failure = await call.in_thread(partial(call.failure, error))
             if failure is error:
                 raise
@@ -78,14 +85,17 @@ def handler_of(tool: DeclaredTool, values: SealedValues | None) -> Json:
         begin = call.prepared()
         try:
             output = _plain(begin())
-        except call.caught as error:
+        except BaseException as error:
+            if not call.catches(error):
+                raise
             failure = call.failure(error)
             if failure is error:
                 raise
             raise failure from call.cause(error)
         return call.output(output)
 
-    return run if iscoroutinefunction(tool.function) else run_in_thread
+    handler = run if iscoroutinefunction(tool.function) else run_in_thread
+    return without_variables(handler) if tool.marks else handler
 
 
 class _Call:
@@ -96,8 +106,6 @@ class _Call:
         self._values = values
         self._payload = effect.payload
         self._secrets: list[str] = []
-        # The text of an exit is recorded as that of an error, so it is looked at for values too.
-        self.caught = (Exception, SystemExit) if tool.marks else (Exception,)
 
     async def in_thread(self, act: Callable[[], _T], *, has_io: bool = False) -> _T:
         """Call a function: in a thread if it reads or writes the part store."""
@@ -138,6 +146,16 @@ class _Call:
         if self._values is None:
             return output
         return self._values.output(self._tool, self._payload, output, self._secrets)
+
+    def catches(self, error: BaseException) -> bool:
+        """Return whether an exception of the function is made an instruction for the executor.
+
+        The text of an exit, or of a panic of an extension, is recorded as that of an error, so with
+        marks it is looked at for values too.
+        """
+        return isinstance(error, Exception) or (
+            bool(self._tool.marks) and not isinstance(error, _STOPS)
+        )
 
     def failure(self, error: BaseException) -> BaseException:
         """Return the exception of a function as an instruction for its executor."""

@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from placet.kernel.plugin.approved import APPROVAL_REQUIRED
 from placet.kernel.plugin.approved import RECORDER as APPROVALS_RECORDER
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
@@ -25,14 +25,16 @@ from placet.schemas.approval import Approval
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.refusal import RefusalCode
-from placet_tools.domain import APPROVAL_REQUIRED, KEY_KNOWN, ROLE, ToolsDomain
+from placet_tools.domain import KEY_KNOWN, ROLE, ToolsDomain
 from placet_tools.frontend.approval_flow import ApprovalFlow
 from placet_tools.frontend.background import BackgroundTasks
 from placet_tools.frontend.call_records import CallRecords
 from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused
+from placet_tools.frontend.catch_up import catch_up
 from placet_tools.frontend.earlier_calls import count_earlier_calls
 from placet_tools.frontend.extras import extra
 from placet_tools.frontend.parts.erasure import Erasure
+from placet_tools.frontend.parts.frames import hides_arguments, hides_arguments_sync
 from placet_tools.frontend.parts.opening import values_beside
 from placet_tools.frontend.parts.sealed_values import SealedValues
 from placet_tools.frontend.plan_runner import PlanRunner
@@ -73,7 +75,8 @@ class Gate:
         policy: Path of a policy's TOML file, or its values; None for none.
         approve_from: Least risk of a tool that needs an approval, where the policy names none:
             `read`, `low`, `medium`, `high` or `never`.
-        hold_s: Simulated seconds for which a call waits for a person.
+        hold_s: Seconds for which a call waits for a person; those in which no process has the log
+            open count too.
         wait_s: Real seconds for which `call`, `plan` and `outcome` wait for tools to end.
         domains: Domains beside the tools, whose intents plans may have.
         config: Further configuration of the world; its store is `store`.
@@ -154,6 +157,7 @@ class Gate:
 
     async def __aenter__(self) -> Self:
         await self.world.__aenter__()
+        await catch_up(self.world, self._domain, self._recorder)
         await self._resume()
         return self
 
@@ -186,6 +190,7 @@ class Gate:
 
     # calls
 
+    @hides_arguments
     async def call(
         self, tool: str, /, *, agent: str = "agent", key: str | None = None, **arguments: Json
     ) -> Outcome:
@@ -212,6 +217,7 @@ class Gate:
         call = self._made(new_key(key), (tool, arguments))
         return (await self._tasks.shielded(self._decide([call], agent, is_new=key is None)))[0]
 
+    @hides_arguments
     async def plan(
         self,
         calls: Sequence[tuple[str, Mapping[str, Json]]],
@@ -245,8 +251,12 @@ class Gate:
         made = self._plan(new_key(key), calls)
         return await self._tasks.shielded(self._decide(made, agent, is_new=key is None))
 
+    @hides_arguments
     async def outcome(self, key: str) -> Outcome:
         """Return the outcome of a call by its key; wait for one that runs, not for a person.
+
+        Of a refused call it has the code and the message, as long as its record is among the latest
+        20 000 of the log; the key of a refused call may be used again.
 
         Raises:
             LookupError: There is no such call, or it is so old that only the log has it.
@@ -254,6 +264,7 @@ class Gate:
         """
         return await self._records.outcome(key)
 
+    @hides_arguments
     async def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
         """Settle a call that is in doubt, as a person found out what happened.
 
@@ -283,6 +294,7 @@ class Gate:
 
     # approvals
 
+    @hides_arguments
     async def approvals(self) -> list[Approval]:
         """Return the open requests for approval, the earliest to expire first.
 
@@ -291,6 +303,7 @@ class Gate:
         """
         return [await self._values.shown(one) for one in await self._inbox.open()]
 
+    @hides_arguments
     async def decide(
         self,
         approval: Approval | str,
@@ -343,6 +356,7 @@ class Gate:
         self._values.forget(result.outcomes)
         return result
 
+    @hides_arguments
     async def request_approval(
         self, calls: Sequence[tuple[str, Mapping[str, Json]]], *, agent: str, key: str
     ) -> bool:
@@ -362,6 +376,7 @@ class Gate:
         decided = self._decide(made, agent, is_new=False, runs=False)
         return any(one.status == "held" for one in await self._tasks.shielded(decided))
 
+    @hides_arguments
     async def decision(self, approval: Approval | str) -> RequestDecision:
         """Wait until a request is decided or expired, and return the decision with its outcomes.
 
@@ -374,6 +389,7 @@ class Gate:
 
     # personal data
 
+    @hides_arguments
     async def erase(self, subject: str) -> bool:
         """Erase the personal data of a subject: destroy its key, and record that.
 
@@ -539,13 +555,16 @@ class SyncGate:
     def __repr__(self) -> str:
         return f"<Sync{repr(self.gate)[1:]}"
 
+    @hides_arguments_sync
     def call(
         self, tool: str, /, *, agent: str = "agent", key: str | None = None, **arguments: Json
     ) -> Outcome:
         """Call a tool for an agent, as `Gate.call` does."""
-        call = partial(self.gate.call, tool, agent=agent, key=key, **arguments)
-        return self._portal.call(call)
+        return self._portal.call(
+            lambda: self.gate.call(tool, agent=agent, key=key, **arguments)  # its repr has no value
+        )
 
+    @hides_arguments_sync
     def plan(
         self,
         calls: Sequence[tuple[str, Mapping[str, Json]]],
@@ -554,24 +573,29 @@ class SyncGate:
         key: str | None = None,
     ) -> list[Outcome]:
         """Decide several calls as one batch, as `Gate.plan` does."""
-        return self._portal.call(partial(self.gate.plan, calls, agent=agent, key=key))
+        return self._portal.call(lambda: self.gate.plan(calls, agent=agent, key=key))
 
+    @hides_arguments_sync
     def outcome(self, key: str) -> Outcome:
         """Return the outcome of a call by its key, as `Gate.outcome` does."""
         return self._portal.call(self.gate.outcome, key)
 
+    @hides_arguments_sync
     def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
         """Settle a call that is in doubt, as `Gate.settle` does."""
-        return self._portal.call(partial(self.gate.settle, key, done=done, output=output))
+        return self._portal.call(lambda: self.gate.settle(key, done=done, output=output))
 
+    @hides_arguments_sync
     def erase(self, subject: str) -> bool:
         """Erase the personal data of a subject, as `Gate.erase` does."""
         return self._portal.call(self.gate.erase, subject)
 
+    @hides_arguments_sync
     def approvals(self) -> list[Approval]:
         """Return the open requests for approval, as `Gate.approvals` does."""
         return self._portal.call(self.gate.approvals)
 
+    @hides_arguments_sync
     def decide(
         self,
         approval: Approval | str,
@@ -583,15 +607,20 @@ class SyncGate:
         calls: Sequence[tuple[str, Mapping[str, Json]]] = (),
     ) -> RequestDecision:
         """Record a person's decision about a request, as `Gate.decide` does."""
-        decide = partial(self.gate.decide, approval, decision, by=by, role=role, reason=reason)
-        return self._portal.call(partial(decide, calls=calls))
+        return self._portal.call(
+            lambda: self.gate.decide(
+                approval, decision, by=by, role=role, reason=reason, calls=calls
+            )
+        )
 
+    @hides_arguments_sync
     def request_approval(
         self, calls: Sequence[tuple[str, Mapping[str, Json]]], *, agent: str, key: str
     ) -> bool:
         """Request an approval of a plan if it needs one, as `Gate.request_approval` does."""
-        return self._portal.call(partial(self.gate.request_approval, calls, agent=agent, key=key))
+        return self._portal.call(lambda: self.gate.request_approval(calls, agent=agent, key=key))
 
+    @hides_arguments_sync
     def decision(self, approval: Approval | str) -> RequestDecision:
         """Wait until a request is decided or expired, as `Gate.decision` does."""
         return self._portal.call(self.gate.decision, approval)

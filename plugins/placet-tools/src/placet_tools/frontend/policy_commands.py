@@ -1,5 +1,7 @@
 """`placet policy check` and `placet backtest`."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
@@ -24,6 +26,7 @@ from placet_tools.frontend.backtest import BacktestReport
 from placet_tools.frontend.backtest import backtest as run_backtest
 from placet_tools.frontend.drills import DrilledTool, run_drills
 from placet_tools.frontend.policy_examples import ExampleResult, run_examples
+from placet_tools.pinned import NAME
 from placet_tools.policy import ToolPolicyError
 from placet_tools.tool import ToolError
 from placet_tools.tools import Tools
@@ -50,19 +53,63 @@ def policy_without_command(context: typer.Context) -> None:
 @with_json
 def check(
     file: Annotated[str, typer.Argument(metavar="POLICY", help="Path of the policy, TOML.")],
-    tools: ToolsOption,
+    tools: Annotated[
+        str, typer.Option("--tools", metavar="M:T", help="The tools, as module:attribute.")
+    ] = "",
+    server: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMAND|URL",
+            help="Instead of --tools: the MCP server of a gateway, which is started and lists its "
+            "tools.",
+        ),
+    ] = "",
 ) -> Output:
     """Parse a policy, decide its examples, and drill the tools that they call. No tool runs.
 
-    A drill shows the end of a call whose function raises, hangs, or is killed. Exit code 1 if
-    the policy does not fit the tools, or an example has another answer.
+    A drill shows the end of a call whose function raises, hangs, or is killed. With --server there
+    are no drills, because the functions are the server's. Exit code 1 if the policy does not fit
+    the tools, or an example has another answer.
     """
+    if bool(tools) == bool(server):
+        raise typer.BadParameter("give --tools M:T, or --server COMMAND of a gateway's server")
+    if server:
+        return _check_server(file, server)
     declared = tools_at(tools)
     try:
         results = run_examples(declared, file)
         drilled = run_drills(declared, [one.example for one in results])
     except (ToolPolicyError, ToolError) as error:
         raise CommandError(str(error)) from None
+    return _report(file, results, drilled)
+
+
+def _check_server(file: str, server: str) -> Output:
+    """Check the policy of a gateway by the tools that the server lists."""
+    from placet_tools.frontend.gateway.links import ServerUnreachable  # noqa: PLC0415  # an extra
+    from placet_tools.frontend.gateway.policy import gateway_policy  # noqa: PLC0415  # as above
+    from placet_tools.frontend.gateway.server_tools import tools_of_server  # noqa: PLC0415  # as above
+    from placet_tools.frontend.gateway.tool_gate import ServerFault  # noqa: PLC0415  # as above
+
+    try:
+        policy_of_file = gateway_policy(file)
+        found = asyncio.run(tools_of_server(server, policy_of_file, NAME))
+    except (ToolPolicyError, ToolError, ServerFault, ServerUnreachable) as error:
+        raise CommandError(str(error)) from None
+    try:
+        results = run_examples(found.tools, policy_of_file.rules or {})
+    except ToolPolicyError as error:
+        raise CommandError(f"{file}: {error}") from None
+    listed = [name for name in found.tools.by_name if name not in policy_of_file.declared]
+    output = _report(file, results, [])
+    notes: list[Line] = [f"note: a tool is left out: {fault}" for fault in found.faults]
+    if listed:
+        notes.append(f"note: the policy does not list {', '.join(listed)}")
+    value = {**output.value, "tools": list(found.tools.by_name), "unlisted": listed}
+    return Output(value, [*output.lines, *notes], output.is_ok)
+
+
+def _report(file: str, results: Sequence[ExampleResult], drilled: Sequence[DrilledTool]) -> Output:
     wrong = [one for one in results if not one.is_ok]
     counted = pluralize(len(results), "example")
     lines: list[Line] = [ColoredLine(f"{file} fits the tools; {counted}", "green")]

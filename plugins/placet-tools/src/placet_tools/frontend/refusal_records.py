@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from placet.kernel.plugin.noted_refusals import REFUSE
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical
 from placet.schemas.intent import Intent
@@ -15,7 +16,6 @@ from placet_tools.refused_calls import (
     ARGUMENTS_BYTES_MAX,
     CALLS_MAX,
     CODES_MAX,
-    REFUSE,
     TEXT_CHARS_MAX,
     RefusedCall,
 )

@@ -16,6 +16,7 @@ from placet_tools.policy.marks import (
     MarkedCall,
     MarkStore,
     note_done,
+    note_failed,
     note_started,
     note_undone,
 )
@@ -82,7 +83,8 @@ class Enforcement:
         """Write the marks of a call that begins."""
         markings = () if self.policy is None else self.policy.markings.get(tool, ())
         if any(marking.event == "started" for marking in markings):
-            now_ns = draft.now_ns if any(marking.window for marking in markings) else 0
+            is_timed = any(marking.window or marking.within_ns for marking in markings)
+            now_ns = draft.now_ns if is_timed else 0
             note_started(markings, self.marks(draft), _call_of(intent), now_ns)
 
     def note_done(self, draft: Draft, tool: str, effect: Effect, output: Json) -> None:
@@ -98,6 +100,13 @@ class Enforcement:
         if undone is not None:
             call = MarkedCall(undone_key, undone["args"], undone["agent"])
             note_undone(markings.get(undone["tool"], ()), marks, call)
+
+    def note_failed(self, draft: Draft, tool: str, effect: Effect) -> None:
+        """Give the values of a call that was not done back to the totals of the policy."""
+        markings = () if self.policy is None else self.policy.markings.get(tool, ())
+        if any(marking.summed for marking in markings):
+            call = MarkedCall(effect.payload["key"], effect.payload["args"], effect.agent_id)
+            note_failed(markings, self.marks(draft), call)
 
     def count(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
         """Take one step of counting the calls before a new rule."""

@@ -1,6 +1,6 @@
 """Examples of a policy: a call, and the answer that its author expects."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from placet.schemas.codec import Json
@@ -58,6 +58,15 @@ def _call(
     tool = table.pop(_TOOL)
     require_name(tool, tools, "tool", f"{place}.{_TOOL}")
     agent = text_of(table.pop(AGENT, AGENT), f"{place}.{AGENT}")
-    for name in table:
-        require_name(name, tools[tool].payload.model_fields, f"field of {tool}", f"{place}.{name}")
+    known = _arguments_of(tools[tool])
+    for name in table if known is not None else ():
+        require_name(name, known or (), f"field of {tool}", f"{place}.{name}")
     return EarlierCall(tool, table, agent, result)
+
+
+def _arguments_of(tool: DeclaredTool) -> Iterable[str] | None:
+    """Return the names of a tool's arguments; None if its schema lists none and permits all."""
+    if not tool.takes_mapping:
+        return tool.payload.model_fields
+    schema = tool.payload.model_json_schema()
+    return schema.get("properties")

@@ -11,9 +11,13 @@ from placet_tools.policy import codes
 from placet_tools.policy.expressions import Expression, compile_expressions
 from placet_tools.policy.marks import MarkedCall, MarkStore, mark_name
 from placet_tools.policy.rules import OrderRule, ToolPolicy, ToolRules
+from placet_tools.policy.totals import CALLS_MAX, reached, shown, value_of
 
 _EVALUATION_ERRORS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 """What an expression raises for values that do not fit it."""
+
+_UNITS_PER_TOTAL: Final = 10
+"""Work of a total within a time, whose entries are few numbers each."""
 
 _NO_RESULT: Final[Mapping[str, Json]] = {}
 
@@ -94,6 +98,8 @@ def _judge_one(
         if mark is None:
             return None
         return refuse(codes.FORBIDDEN, f"{other}{same} was called, and {tool} never follows it")
+    if order.sum_max is not None:
+        return _judge_sum(tool, order, order.sum_max, call, mark, draft)
     if order.kind == "at_most":
         return None if mark is None else _judge_count(tool, order, mark, draft)
     if mark is None:
@@ -128,6 +134,38 @@ def _judge_count(
     seconds = left_ns / SECOND_NS
     message = f"{limit} in {order.within_ns / SECOND_NS:g} s; retry in {seconds:.2f} s"
     return refuse(codes.REACHED, message, retry_after=seconds)
+
+
+def _judge_sum(
+    tool: str,
+    order: OrderRule,
+    most: float,
+    call: MarkedCall,
+    mark: Mapping[str, Json] | None,
+    draft: Draft,
+) -> RuleRefusal | None:
+    """Refuse a call whose value would raise the total of its mark above the limit."""
+    field, given = order.marking.summed, call.arguments.get(order.marking.summed)
+    value = value_of(given)
+    if value is None:
+        message = (
+            f"a sum takes numbers from 0 with at most 18 decimals, and {field!r} is {given!r:.80}"
+        )
+        return refuse(codes.FAILED, message)
+    if order.within_ns:
+        draft.charge(_UNITS_PER_TOTAL)
+    found = reached(order.marking, mark, value, most, draft.now_ns if order.within_ns else 0)
+    if found is None:
+        return None
+    within = f" in {order.within_ns / SECOND_NS:g} s" if order.within_ns else ""
+    limit = f"the sum of {field!r} of {tool}{_same(order)} is at most {most:.15g}{within}"
+    why = f"it is {found.total}, and this call has {shown(value)}"
+    if not found.total:
+        why = f"its latest {CALLS_MAX} calls are all that is kept"
+    if found.left_ns is None:
+        return refuse(codes.REACHED, f"{limit}; {why}")
+    seconds = found.left_ns / SECOND_NS
+    return refuse(codes.REACHED, f"{limit}; {why}; retry in {seconds:.2f} s", retry_after=seconds)
 
 
 def _same(order: OrderRule) -> str:

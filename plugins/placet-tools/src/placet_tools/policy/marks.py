@@ -5,12 +5,16 @@ A mark has the name of its marking and the values of some fields: "a lookup of o
     started: {count}, and the times of the latest calls where a window is asked for
     done:  {key, values}: the latest call that is done, and the parts of its output that rules read
 
+    summed: the total of a field, `totals.py`
+
 They are written in the batch of the call, or of its outcome, so two calls of one plan see each
-other. A call that fails or is undone was started, and stays counted; an undone call is not done any
-more, and takes its mark away. A marking keeps its newest `MARKS_MAX` marks.
+other. A call that fails or is undone was started, and stays counted, but a total gets its value
+back; an undone call is not done any more, and takes its mark away. A marking keeps its newest
+`MARKS_MAX` marks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol
 
@@ -18,6 +22,7 @@ from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json, canonical
 from placet_tools.policy.expressions import AGENT
 from placet_tools.policy.rules import Marking
+from placet_tools.policy.totals import added, given_back, value_of
 from placet_tools.records import Records
 
 MARKS_MAX: Final = 100_000
@@ -211,6 +216,11 @@ def note_started(
         if marking.event != "started":
             continue
         name = mark_name(marking, call)
+        if marking.summed:
+            value = value_of(call.arguments.get(marking.summed)) or Fraction(0)
+            fields = added(marking, marks.get(name), value, call.key, now_ns)
+            marks.put(marking, name, fields)
+            continue
         count = (marks.get(name) or {}).get("count", 0)
         times = {str(count % marking.window): now_ns} if marking.window else {}
         marks.put(marking, name, {"count": count + 1, **times})
@@ -226,8 +236,20 @@ def note_done(
             marks.put(marking, mark_name(marking, call), {"key": call.key, "values": values})
 
 
-def note_undone(markings: Iterable[Marking], marks: MarkStore, call: MarkedCall) -> None:
+def note_failed(markings: Iterable[Marking], marks: MarkStore, call: MarkedCall) -> None:
+    """Give the value of a call that failed, or was undone, back to the totals."""
+    for marking in markings:
+        name = mark_name(marking, call)
+        mark = marks.get(name) if marking.summed else None
+        if mark is not None:
+            value = value_of(call.arguments.get(marking.summed)) or Fraction(0)
+            if fields := given_back(marking, mark, value, call.key):
+                marks.put(marking, name, fields)
+
+
+def note_undone(markings: Sequence[Marking], marks: MarkStore, call: MarkedCall) -> None:
     """Take away the mark of a call that is undone, if no later call has made it its own."""
+    note_failed(markings, marks, call)
     for marking in markings:
         if marking.event == "done":
             name = mark_name(marking, call)

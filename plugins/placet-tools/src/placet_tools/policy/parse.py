@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
+from math import inf
 from typing import Final, TypeVar, cast, get_type_hints
 
 from pydantic import TypeAdapter
@@ -26,7 +27,7 @@ from placet_tools.policy.expressions import (
     compile_expressions,
     parse_expression,
 )
-from placet_tools.policy.json_types import TEXT, ValueType, fields_of, require_comparable
+from placet_tools.policy.json_types import NUMBER, TEXT, ValueType, fields_of, require_comparable
 from placet_tools.policy.rules import (
     ORDER_KINDS,
     UNLISTED,
@@ -57,7 +58,7 @@ _ORDER_KEYS: Final[Mapping[OrderKind, tuple[str, ...]]] = {
     "never_after": ("tool", "by"),
     "after": ("tool", "by"),
     "only_if": ("tool", "by", "if"),
-    "at_most": ("n", "per", "within"),
+    "at_most": ("n", "sum", "max", "per", "within"),
 }
 _REFUSED: Final = "the policy refuses the call"
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
@@ -187,16 +188,41 @@ class _Parser:
         )
 
     def at_most(self, tool: str, table: Mapping[str, Json], place: str) -> OrderRule:
-        """Parse a rule about the number of calls."""
-        _require_keys(table, _ORDER_KEYS["at_most"], ("n",), place)
+        """Parse a rule about the number of calls, or about the sum of a field of theirs."""
+        is_sum = "sum" in table or "max" in table
+        _require_keys(table, _ORDER_KEYS["at_most"], ("sum", "max") if is_sum else ("n",), place)
+        if is_sum and "n" in table:
+            raise fault(f"{place}.n", "a rule has n, or sum and max; write two rules")
         by = self.by(tool, tool, table.get("per", []), f"{place}.per")
-        count = positive(table["n"], f"{place}.n")
         within = _nanoseconds(table["within"], f"{place}.within") if "within" in table else 0
+        if is_sum:
+            return self.at_most_in_sum(tool, table, by, within, place)
+        count = positive(table["n"], f"{place}.n")
         if within and count > WINDOW_MAX:
             raise fault(f"{place}.n", f"with `within`, n is at most {WINDOW_MAX}, got {count}")
         window = count if within else 0
         marking = _marking("started", tool, by, window=window)
         return OrderRule("at_most", marking, count=count, within_ns=within)
+
+    def at_most_in_sum(
+        self,
+        tool: str,
+        table: Mapping[str, Json],
+        by: tuple[str, ...],
+        within_ns: int,
+        place: str,
+    ) -> OrderRule:
+        """Parse a rule about the sum of a field of the calls."""
+        name, most = table["sum"], table["max"]
+        require_name(name, self.fields(tool), f"field of {tool}", f"{place}.sum")
+        field = self.fields(tool)[name]
+        if field.is_hidden or not field.kinds & NUMBER:
+            what = "held apart from the log" if field.is_hidden else f"{field}"
+            raise fault(f"{place}.sum", f"a sum is of a number, and {name!r} is {what}")
+        if isinstance(most, bool) or not isinstance(most, int | float) or not 0 < most < inf:
+            raise fault(f"{place}.max", f"expected a number above 0, got {most!r:.120}")
+        marking = _marking("started", tool, by, summed=str(name), within_ns=within_ns)
+        return OrderRule("at_most", marking, sum_max=most, within_ns=within_ns)
 
     def by(self, tool: str, other: str, names: Json, place: str) -> tuple[str, ...]:
         """Parse the fields in which two calls agree: of both tools, with a type in common."""
@@ -225,12 +251,31 @@ def _agree(name: str, tool: DeclaredTool, other: DeclaredTool) -> bool:
 
 
 def _marking(
-    event: str, tool: str, by: tuple[str, ...], *, window: int = 0, paths: tuple[str, ...] = ()
+    event: str,
+    tool: str,
+    by: tuple[str, ...],
+    *,
+    window: int = 0,
+    paths: tuple[str, ...] = (),
+    summed: str = "",
+    within_ns: int = 0,
 ) -> Marking:
     """Make a marking, whose id depends on all that its marks depend on."""
-    key = blake2b(canonical([event, tool, list(by), window, list(paths)]), digest_size=8)
+    parts: list[Json] = [event, tool, list(by), window, list(paths)]
+    if summed:  # the ids of the other markings are in logs
+        parts += [summed, within_ns]
+    key = blake2b(canonical(parts), digest_size=8)
     is_done = event == "done"
-    return Marking(key.hexdigest(), "done" if is_done else "started", tool, by, window, paths)
+    return Marking(
+        key.hexdigest(),
+        "done" if is_done else "started",
+        tool,
+        by,
+        window,
+        paths,
+        summed,
+        within_ns,
+    )
 
 
 def _by_tool(rules: Mapping[str, ToolRules]) -> dict[str, tuple[Marking, ...]]:

@@ -33,6 +33,8 @@ class Marking:
         by: Fields whose values name the mark.
         window: Number of latest times that a mark keeps; 0 for none.
         paths: Paths of the output that a mark keeps.
+        summed: Field whose values a mark adds up; empty for none.
+        within_ns: Simulated nanoseconds after which a summed value no longer counts; 0 for never.
     """
 
     id: str
@@ -41,6 +43,8 @@ class Marking:
     by: tuple[str, ...]
     window: int = 0
     paths: tuple[str, ...] = ()
+    summed: str = ""
+    within_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class OrderRule:
         kind: Name of the rule.
         marking: The marks that it reads.
         count: Calls that `at_most` permits; 0 for another rule.
+        sum_max: Largest sum that `at_most` permits; None for another rule.
         within_ns: Simulated nanoseconds in which they are counted; 0 for all time.
         holds: Condition of `only_if`, of which 0 is the value if it holds; None for another rule.
         condition: Text of the condition.
@@ -59,6 +64,7 @@ class OrderRule:
     kind: OrderKind
     marking: Marking
     count: int = 0
+    sum_max: float | None = None
     within_ns: int = 0
     holds: Judge | None = None
     condition: str = ""

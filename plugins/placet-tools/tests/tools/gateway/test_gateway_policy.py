@@ -136,3 +136,85 @@ def test_a_policy_without_a_file_declares_nothing():
     assert gateway_policy("").rules is None
     with pytest.raises(ToolPolicyError, match="cannot read"):
         gateway_policy("/no/such/file.toml")
+
+
+REFUND = {
+    "type": "object",
+    "properties": {"order": {"type": "string"}, "euro": {"type": "number"}},
+    "required": ["order", "euro"],
+}
+
+CHECKED = """
+[tools.refund]
+risk = "low"
+refuse = [{if = "euro > 400"}]
+after = [{tool = "look", by = ["order"]}]
+[tools.look]
+risk = "read"
+
+[[examples]]
+call = {tool = "refund", order = "A", euro = 500}
+gives = "policy_refused"
+
+[[examples]]
+call = {tool = "refund", order = "A", euro = 5}
+given = [{call = {tool = "look", order = "A"}}]
+gives = "allowed"
+
+[[examples]]
+call = {tool = "refund", order = "A"}
+gives = "refused"
+"""
+
+
+def listed(folder):
+    schema = {"type": "object", "properties": {"order": {"type": "string"}}}
+    pay, look = tool("refund", inputSchema=REFUND), tool("look", inputSchema=schema)
+    folder.has_tools(pay, look, tool("work"), tool("bad", inputSchema=3))
+
+
+async def test_examples_in_the_policy_of_a_gateway_open_it(folder):
+    listed(folder)
+    async with PlainClient(folder, *policy(folder, CHECKED)) as client:
+        await client.begin()
+        assert "isError" not in await client.call("look", order="A")
+        assert "isError" not in await client.call("refund", order="A", euro=5)
+        refused = told(await client.call("refund", order="A"))
+        assert "payload of mcp.refund: the argument 'euro' is missing" in refused["message"]
+
+
+def test_a_policy_is_checked_by_the_tools_of_its_server(folder, placet):
+    listed(folder)
+    _, file = policy(folder, CHECKED)
+    checked = placet("policy", "check", file, "--server", folder.server())
+    assert checked.code == 0, checked
+    assert "fits the tools; 3 examples" in checked.out
+    assert "does not list work" in checked.out
+    assert "a tool is left out: tool bad" in checked.out
+    assert not folder.ran()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ('gives = "allowed"', 'gives = "held"', "1 of 3 examples differ"),
+        ('order = "A", euro = 500', 'odrer = "A"', "examples[0].call.odrer: no such field"),
+        ("euro > 400", "eurro > 400", "did you mean 'euro'?"),
+        ("[tools.look]", "[tools.lok]", "tools.lok: no such tool"),
+    ],
+)
+def test_a_policy_that_does_not_fit_its_server_is_told(folder, placet, old, new, fault):
+    listed(folder)
+    _, file = policy(folder, CHECKED.replace(old, new))
+    checked = placet("policy", "check", file, "--server", folder.server())
+    assert checked.code == 1
+    assert fault in checked.out + checked.err
+
+
+@pytest.mark.parametrize("server", ["no-such-program-4711", "false", ""])
+def test_a_server_that_lists_no_tools_is_told(folder, placet, server):
+    _, file = policy(folder, CHECKED)
+    checked = placet("policy", "check", file, "--server", server)
+    assert checked.code == (1 if server else 2)
+    assert "Traceback" not in checked.err
+    assert (server or "--server") in checked.err
