@@ -2,6 +2,7 @@
 
 import random
 import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -155,7 +156,7 @@ def drawing(draw, ticks=9) -> list[str]:
 
     with Simulation(World(), {"folk": (2, policy)}) as simulation:
         logger: Any = type("Logger", (), {"warning": warnings.append})
-        simulation._runner._logger = lambda: logger
+        simulation._runner._logger = cache(lambda: logger)
         simulation.run(ticks)
     return warnings
 
