@@ -97,7 +97,9 @@ def test_verify_recreates_the_domain_from_the_settings_in_the_log(placet, town):
 
 def test_verify_names_a_forged_record_and_its_rule(placet):
     name = stored(placet.folder / "forged.db", forged(a_log()))
-    assert placet("verify", name, "--replay-only").code == 0
+    checked = placet("verify", name, "--replay-only")
+    assert checked.code == 0
+    assert "by chain and digests; no decision was re-executed" in checked.out
     outcome = placet("verify", name)
     assert outcome.code == 1
     assert "is NOT valid from record 4 on" in outcome.out
@@ -132,6 +134,8 @@ def test_settings_that_are_code_must_be_passed(placet):
     outcome = placet("verify", name)
     assert outcome.code == 0
     assert "Not re-executed: records 2 to " in outcome.out
+    first = outcome.out.splitlines()[0]
+    assert "is valid as far as it was checked, by chain and digests; the decisions of re" in first
     assert "give the domain with --domain module:attribute" in outcome.out
     for spec in ("domains_of_a_test:ready", "domains_of_a_test:factory"):
         decided = placet("verify", name, "--domain", spec, "--json").json()["verified"]

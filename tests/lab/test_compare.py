@@ -7,10 +7,10 @@ import pytest
 from placet.cli.app import run_command
 from placet.history.fork import ForkOptions, fork
 from placet.history.position import Position
-from placet.lab import compare
+from placet.lab import Scenario, compare, run_scenarios
 from placet.schemas.errors import StoreError
 from placet.stores.url import open_event_log
-from tests.lab.coin import TOSS
+from tests.lab.coin import TOML, TOSS
 from tests.lab.runs import log_of, run_coin
 
 
@@ -73,8 +73,8 @@ def test_a_run_and_its_fork_part_at_the_fork(runs, tmp_path):
     forked = fork(parent, str(tmp_path / "fork.db"), ForkOptions(seed=9), at=Position(tick=3))
     comparison = compare(heads, open_event_log(forked.store))
     assert comparison.parting.record == forked.record
-    assert min(agent.tick for agent in comparison.agents) == 3
-    assert {agent.second for agent in comparison.agents} == {None}, "the fork was not continued"
+    assert (comparison.ends, comparison.parted_at) == ((8, 3), 3)
+    assert comparison.agents == ()  # the fork was not continued
 
 
 def test_a_compacted_log_is_compared_as_the_whole_one(tmp_path):
@@ -82,7 +82,7 @@ def test_a_compacted_log_is_compared_as_the_whole_one(tmp_path):
     to = str(tmp_path / "fork.db")
     forked = fork(log_of(heads), to, ForkOptions(seed=9), at=Position(tick=5)).store
     whole = compare(heads, open_event_log(forked))
-    assert min(agent.tick for agent in whole.agents) == 5
+    assert (whole.ends, whole.parted_at) == ((8, 5), 5)
     assert run_command(["compact", heads, "--keep", "35"]) == 0
     assert log_of(heads).start().record > 0
     assert compare(heads, open_event_log(forked)).tables() == whole.tables()
@@ -112,3 +112,41 @@ def test_the_command_prints_tables_and_exits_1_for_a_difference(runs, capsys):
     ]
     assert run_command(["compare", heads, tails, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["agents"][0]["agent"] == "tosser_1"
+
+
+# ends and settings
+
+
+def test_ticks_after_the_end_of_the_shorter_run_are_not_compared(runs, tmp_path, capsys):
+    heads, _, _ = runs
+    store = f"sqlite:///{tmp_path}/fork.db"
+    fork(log_of(heads), f"{tmp_path}/fork.db", ForkOptions(seed=99), at=Position(tick=2))
+    comparison = compare(heads, store)
+    assert comparison.ends == (8, 2)
+    assert comparison.parted_at == 2
+    assert (comparison.agents, comparison.ticks, comparison.kinds) == ((), (), ())
+    assert {row.key: (row.first, row.second) for row in comparison.settings}["seed"][1] == 99
+    assert run_command(["compare", str(heads), store]) == 1
+    text = " ".join(capsys.readouterr().out.split())
+    assert "B ends at tick 2, A at tick 8: ticks after 2 are not compared" in text
+    assert "B has no tick after they part: placet run --resume continues it" in text
+    assert "Agents that differ" not in text
+
+
+def test_settings_that_differ_are_named(tmp_path, capsys):
+    free = run_coin(tmp_path)
+    strict = run_coin(tmp_path, "settings.refused='walk 2'")
+    assert compare(free, strict).settings == (("settings.refused", None, "walk 2"),)
+    run_command(["compare", str(free), str(strict)])
+    assert "Settings that differ" in (out := capsys.readouterr().out)
+    assert "settings.refused" in out
+    run_command(["log", str(strict)])
+    assert 'settings of coin {"refused":"walk 2"' in capsys.readouterr().out
+
+
+def test_compare_by_an_option_says_over_which_values_of_others_it_pools(tmp_path, capsys):
+    (tmp_path / "coin.toml").write_text(TOML)
+    scenarios = Scenario.load(tmp_path / "coin.toml").product(refused=["", "walk 2"], ticks=[2, 4])
+    run_scenarios(scenarios, seeds=[1, 2], jobs=1, to=tmp_path / "study")
+    assert run_command(["compare", str(tmp_path / "study"), "--by", "ticks"]) == 0
+    assert "pooled over settings.refused = , walk 2" in capsys.readouterr().out

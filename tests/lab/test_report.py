@@ -8,7 +8,10 @@ from collections import Counter
 from html.parser import HTMLParser
 from importlib.resources import files
 from math import inf, nan
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -19,10 +22,11 @@ from placet.lab.log import Log
 from placet.lab.reporting import categories, collected, study_report
 from placet.lab.reporting.bins import BINS_MAX, Bins
 from placet.lab.reporting.drawings import Estimate, estimates, lorenz, number_text, round_values
-from placet.lab.reporting.figures import Figure, Page, ReportSection, y_range_of
+from placet.lab.reporting.figures import Axis, Figure, Page, ReportSection, y_range_of
 from placet.lab.reporting.page import render
 from placet.scenarios import load
 from placet.scenarios.engine import run_scenario
+from placet.scenarios.values import ScenarioError
 from placet.schemas.errors import StoreError
 from placet.schemas.printable import unseen_characters
 from placet.stores.url import open_event_log
@@ -208,8 +212,8 @@ def test_a_mapping_is_a_series_for_each_key_and_a_text_field_is_counted_by_value
         for agent, health in zip("ab", healths, strict=True)
     ]
     (health,) = collected._agent_figures(ArrowTable("agents", pa.Table.from_pylist(rows)))
-    assert list(health.data.values())[1:] == [[1, 2, 0], [0, 0, 1], [1, 0, 0]]
-    assert list(health.data)[1:] == ["I", "R", "S"]
+    assert list(health.data.values()) == [[1, 2, 0], [0, 0, 1], [1, 0, 0]]
+    assert list(health.data) == ["I", "R", "S"]
 
 
 def tossed(state):
@@ -264,9 +268,7 @@ def test_the_report_of_a_study_has_multiples_pairs_and_all_runs(study, tmp_path)
     assert all(0 <= low <= mean for low, mean in zip(heads["low"], heads["mean"], strict=True))
     pairs = figures["Differences"]
     assert len(pairs["columns"][0]) == 3
-    assert figures["All runs"]["columns"][results.columns.index("digest")] == results.column(
-        "digest"
-    )
+    assert columns_of(figures["All runs"])["digest"] == results.column("digest")
     assert sum(tag == "svg" for tag, _ in content.tags) == 3
     assert "No run failed." in content.text
 
@@ -358,7 +360,7 @@ def test_an_axis_begins_at_zero_where_the_differences_stay_readable(values, y_ra
 
 def test_an_axis_that_does_not_begin_at_zero_says_so():
     figures = [
-        Figure(title="t", note=note, data={"tick": [0, 1], "y": y}, lines=True)
+        Figure(title="t", note=note, x=Axis("tick", [0, 1]), data={"y": y})
         for note, y in (("of the world", [90, 100]), ("", [90, 100]), ("", [0, 100]))
     ]
     section = ReportSection(title="s", figures=figures)
@@ -473,8 +475,9 @@ def test_entities_are_counted_by_text_and_fields_of_many_values_are_left_out(tmp
 def test_a_long_run_has_few_moments_with_the_first_and_the_last(tmp_path, monkeypatch, most):
     store = ran(tmp_path, "sir", "ticks=12")
     monkeypatch.setattr(categories, "_MOMENTS_MAX", most)
-    (figure,) = categories.category_figures(open_event_log(store), load("sir"), 12)
-    ticks = figure.data["tick"]
+    (figure,) = categories.category_figures(open_event_log(store), {}, 12)
+    assert figure.x is not None
+    ticks = figure.x.values
     assert (ticks[0], ticks[-1]) == (1, 12)
     assert len(ticks) <= 2 * most + 2
     assert list(ticks) == sorted(set(ticks))
@@ -491,3 +494,129 @@ def test_a_field_with_too_many_values_is_looked_at_no_more():
     categories._count(counts, left_out, ("c", "none"), None)
     assert left_out == {("c", "f"), ("c", "h")}
     assert counts == {("c", "g"): Counter({"true": 6, "false": 6})}
+
+
+# names of data, and values
+
+
+def test_a_name_of_the_data_overwrites_no_x_axis(tmp_path):
+    scenario = load("sir", overrides=["ticks=3"])
+    run_scenario(scenario, store=f"sqlite:///{tmp_path}/sir.db")
+    sizes = parsed(report(f"{tmp_path}/sir.db", tmp_path / "page.html")).figures
+    bytes_of = columns_of(sizes["Bytes of the log per tick, by type of record"])
+    assert bytes_of["tick"] == [0, 1, 2]
+    assert all(value > 4 for value in bytes_of["tick (series)"])
+
+
+def test_names_of_series_that_are_alike_stay_apart():
+    figure = Figure(
+        title="t", x=Axis("tick", [1]), data={"tick": [2], "tick (series)": [3], "y": [4]}
+    )
+    assert dict(figure.table) == {
+        "tick": [1],
+        "tick (series)": [2],
+        "tick (series) (series)": [3],
+        "y": [4],
+    }
+
+
+def rows_of_agents(*columns, name="state"):
+    return ArrowTable(
+        "agents",
+        pa.Table.from_pylist(
+            [
+                {"tick": tick, "sim_time_ns": tick, "agent": agent, name: value}
+                for tick, values in enumerate(columns)
+                for agent, value in zip("abc", values, strict=True)
+            ]
+        ),
+    )
+
+
+def test_few_whole_values_are_counted_by_value_with_the_names_of_a_portrayal():
+    table = rows_of_agents((0, 0, 1), (0, 1, 2))
+    (plain,) = collected._agent_figures(table)
+    assert plain.data == {"0": [2, 1], "1": [1, 1], "2": [0, 1]}
+    (named,) = collected._agent_figures(table, {"state": ("S", "I")})
+    assert named.data == {"S": [2, 1], "I": [1, 1], "2": [0, 1]}
+    (truth,) = collected._agent_figures(rows_of_agents((True, None, False), (True, True, True)))
+    assert truth.data == {"false": [1, 0], "true": [1, 3]}
+    many = rows_of_agents(*((n, n + 1, n + 2) for n in range(9)))
+    (spread,) = collected._agent_figures(many)
+    assert (list(spread.data), spread.band) == (["10 %", "median", "90 %"], True)
+    (share,) = collected._agent_figures(rows_of_agents((0.5, 1.0, 1.0), (0.5, 1.0, 1.0)))
+    assert share.band
+
+
+def test_a_scenario_file_names_the_values_of_a_field(tmp_path):
+    store = ran(tmp_path, "sir", "ticks=12", "name=mine")
+    named = tmp_path / "colors.toml"
+    named.write_text(
+        '[portrayal."sir.people"]\ncolor = "state"\nnames = ["well", "ill", "again"]\n'
+    )
+    plain = parsed(report(store, tmp_path / "a.html")).figures["people by state"]
+    shown = parsed(report(store, tmp_path / "b.html", portrayal=named)).figures["people by state"]
+    assert plain["names"] == ["tick", "0", "1", "2"]
+    assert shown["names"] == ["tick", "well", "ill", "again"]
+    named.write_text("ticks = 3\n")
+    with pytest.raises(ScenarioError, match=r"portrayal: is missing"):
+        report(store, tmp_path / "c.html", portrayal=named)
+
+
+def test_whole_numbers_of_entities_and_of_wide_columns_are_categories():
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    left_out: set[tuple[str, str]] = set()
+    for value in (0, 2, 2):
+        categories._count(counts, left_out, ("c", "f"), value)
+    categories._count(counts, left_out, ("c", "g"), 1000)
+    assert (counts, left_out) == ({("c", "f"): Counter({"2": 2, "0": 1})}, {("c", "g")})
+    for column, is_left_out in ((np.array([0, 2]), False), (np.array([0, 999]), True)):
+        left_out.clear()
+        table: Any = SimpleNamespace(columns={"f": column})
+        categories._count_column({}, left_out, table, ("c", "f"))
+        assert bool(left_out) is is_left_out
+
+
+# studies
+
+
+def test_two_options_are_drawn_in_one_figure_with_a_line_for_each_value_of_the_second():
+    (figure,) = study_report.crossed(two_options(3), "x", ["beta", "gamma"])
+    assert figure.note.startswith("by beta, a line for each gamma: means with 95 % intervals")
+    assert figure.data["gamma"] == ["0", "0", "1", "1", "2", "2"]
+    assert figure.data["mean"] == [1, 1, 11, 11, 21, 21]
+    assert figure.drawing.count("<polyline") == figure.drawing.count("<li>") == 3
+    assert not list(study_report.crossed(two_options(9), "x", ["beta", "gamma"]))
+    assert not list(study_report.crossed(two_options(3), "x", ["beta"]))
+    three = [row | {"delta": delta} for delta in (5, 6) for row in two_options(2)]
+    notes = [
+        f.note.split(":")[0] for f in study_report.crossed(three, "x", ["beta", "gamma", "delta"])
+    ]
+    assert notes == [f"by beta, a line for each gamma, at delta = {d}" for d in (5, 6)]
+
+
+def test_all_runs_are_shown_without_the_columns_that_are_alike(study, tmp_path):
+    figure = parsed(report(study, tmp_path / "page.html")).figures["All runs"]
+    assert figure["names"][0] == "settings.refused"
+    assert "status" not in figure["names"]
+    page = (tmp_path / "page.html").read_text()
+    assert "Of all runs: " in page
+    assert "status done" in page
+
+
+def test_a_mapping_of_the_world_is_drawn_for_each_scenario_of_a_study(tmp_path):
+    scenario = tmp_path / "coin.toml"
+    scenario.write_text(TOML + '[collect.world]\nsides = "tests.lab.test_report:sides"\n')
+    run_scenarios(
+        Scenario.load(scenario).product(refused=["", "walk 2"]),
+        replications=2,
+        to=tmp_path / "study",
+    )
+    content = parsed(report(tmp_path / "study", tmp_path / "page.html"))
+    multiples = [f for f in json.loads(content.scripts[0]) if "up" in f["names"]]
+    assert [f["columns"][2] for f in multiples] == [[0, 0, 0, 0, 1, 1, 1, 1]] * 2
+    assert "no [collect.world]" not in content.text
+
+
+def sides(state):
+    return {"up": tossed(state), "down": 1 - tossed(state)}

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from placet import Simulation
 from placet.cli.app import run_command
+from placet.domains.world import World
 from placet.lab import run_scenarios
 from placet.scenarios import load
 from placet.scenarios.engine import run_scenario
@@ -129,3 +131,68 @@ def test_the_command_names_the_condition(monkeypatch, tmp_path, capsys):
     assert "ended by wolf_sheep:is_extinct after tick" in out
     assert "of 60" in out
     assert "Resume it" not in out
+
+
+# until= of a Simulation
+
+
+def walking(until: Any = None, **options: Any) -> Simulation:
+    agents = {"folk": {"count": 3, "policy": walk, "area": ((0, 0), (0, 0))}}
+    return Simulation(World(), agents, until=until, **options)
+
+
+@pytest.mark.parametrize(
+    "until",
+    [
+        one_has_moved_far,
+        f"{HERE}:one_has_moved_far",
+        lambda state: one_has_moved_far(state) is True,
+        partial(one_has_moved_far),
+    ],
+)
+def test_a_simulation_ends_by_a_function_of_the_state_or_by_its_name(until):
+    whole, short = walking(), walking(until)
+    assert (whole.run(20).ticks, short.run(20).ticks) == (20, 4)
+    assert short.report.has_ended
+    assert short.report.as_dict()["has_ended"]
+    assert list(short.ticks(5)) == []
+    assert short.digest() == walking().run(4).digest
+
+
+def test_a_simulation_that_is_continued_or_thinks_on_workers_ends_at_the_same_tick(tmp_path):
+    store = f"sqlite:///{tmp_path}/a.db"
+    with walking(one_has_moved_far, store=store) as simulation:
+        assert list(simulation.ticks(2)) == [1, 2]
+    with walking(one_has_moved_far, store=store) as simulation:
+        assert simulation.run(20).ticks == 4
+    with walking(store=store) as simulation:  # the condition is no part of the log
+        assert simulation.run(6).ticks == 6
+    with walking(partial(one_has_moved_far), workers=1) as simulation:
+        assert list(simulation.ticks(20)) == [1, 2, 3, 4]
+
+
+def test_a_simulation_of_a_scenario_takes_a_condition_that_is_found_again(tmp_path):
+    store = f"sqlite:///{tmp_path}/a.db"
+    with Simulation(walkers(None), until=one_has_moved_far, store=store) as simulation:
+        assert simulation.run().ticks == 4
+    assert run_scenario(walkers(), store=store, is_resumed=True).ticks == 4
+    with pytest.raises(ScenarioError, match=r"until: .*<lambda> is not found by its name"):
+        Simulation(walkers(None), until=lambda state: True)
+
+
+@pytest.mark.parametrize(
+    ("until", "problem"),
+    [
+        (5, "until: expected a function of the state, or 'module:function', got 5"),
+        ("one", "until: 'one' names no function"),
+        ("nowhere:f", "until: the module of 'nowhere:f' cannot be imported"),
+    ],
+)
+def test_a_condition_that_is_none_is_an_error_of_the_call(until, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        walking(until)
+
+
+def test_a_condition_that_fails_is_an_error_of_the_run():
+    with pytest.raises(ScenarioError, match=r"until: .*answers_one must return True or False"):
+        walking(answers_one).run(3)

@@ -44,7 +44,8 @@ def test_agents_act_once_in_each_tick():
 def test_refusals_are_counted_by_code():
     report = walkers().run(ticks=12)
     assert report.refusals == {"domain/world.out_of_bounds": 9}
-    assert "9 refused (domain/world.out_of_bounds 9)" in repr(report)
+    assert "9 refused; " in repr(report)
+    assert "refused 9 times: domain/world.out_of_bounds" in repr(report)
     assert report.digest in repr(report)
 
 

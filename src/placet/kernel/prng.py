@@ -113,7 +113,13 @@ cached_agent_key: Final = lru_cache(maxsize=_AGENTS_MAX)(agent_key)
 
 
 def draw_state(seed: int, tick: int, now_ns: int, n: int, purpose: str) -> int:
-    """Return the state of a draw before its last word, the agent's key."""
+    """Return the state of a draw before its last word, the agent's key.
+
+    Raises:
+        TypeError: The purpose is no text.
+    """
+    if not isinstance(purpose, str):
+        raise TypeError(f"the purpose of a draw is its name, such as 'way', got {purpose!r:.80}")
     return mix64(seed, tick, now_ns, n, _purpose_key(purpose))
 
 
@@ -139,6 +145,21 @@ def random_u64(seed: int, tick: int, now_ns: int, n: int, purpose: str, agent_id
 def random_unit(seed: int, tick: int, now_ns: int, n: int, purpose: str, agent_id: str) -> float:
     """Draw a float in [0, 1), a multiple of 2**-53; the arguments are those of `random_u64`."""
     return unit_of(random_u64(seed, tick, now_ns, n, purpose, agent_id))
+
+
+def draw_bound(bound: object, purpose: object) -> int:
+    """Return the bound of a draw as an int, which may be one of numpy.
+
+    Raises:
+        TypeError: The bound is a text: bound and purpose are swapped.
+    """
+    if isinstance(bound, str):
+        raise TypeError(
+            "expected randint_below(bound, purpose), such as randint_below(4, 'way'), got "
+            f"randint_below({bound!r:.80}, {purpose!r:.80})"
+        )
+    plain: int = bound if type(bound) is int else without_numpy(bound)
+    return plain
 
 
 def randint_below(  # noqa: PLR0917  # the six words of every draw, and the bound
@@ -175,10 +196,10 @@ class MomentDraws(NamedTuple):
         """Draw an int in 0..bound-1.
 
         Raises:
+            TypeError: Bound and purpose are swapped.
             ValueError: The bound is no int of at least 1.
         """
-        bound = bound if type(bound) is int else without_numpy(bound)
-        return randint_below(bound, *self, 0, purpose, agent_id)
+        return randint_below(draw_bound(bound, purpose), *self, 0, purpose, agent_id)
 
 
 def unit_of(bits: int) -> float:

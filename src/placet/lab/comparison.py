@@ -19,8 +19,12 @@ from placet.history.diff import Request, Requests, differences_of, entities_of, 
 from placet.history.reader import fold
 from placet.lab.stores import Store, log_of
 from placet.plugins.domains import remake
+from placet.scenarios.scenario import from_text, leaves_of
+from placet.scenarios.setup import ORIGIN
+from placet.scenarios.values import ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
+from placet.schemas.log.record import Header
 from placet.schemas.printable import printable_html
 from placet.stores.snapshots.recovery import recover
 from placet.tables.table import html_rows
@@ -133,6 +137,24 @@ class CollectionDifference(NamedTuple):
         return self._asdict()
 
 
+class SettingDifference(NamedTuple):
+    """A setting with another value in each of two runs.
+
+    Attributes:
+        key: Its dotted key: of the scenario, or of the settings of a domain; or `seed`.
+        first: Its value in the first run; None if it has none.
+        second: Its value in the second run; None if it has none.
+    """
+
+    key: str
+    first: Json
+    second: Json
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return the setting as a row of a table."""
+        return self._asdict()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Two runs, compared.
@@ -144,6 +166,10 @@ class Comparison:
         ticks: The ticks with a difference, in order.
         kinds: Counts of the kinds from the first difference on.
         state: The collections that differ at the ends of the logs.
+        settings: The settings that differ.
+        ends: Number of ticks of the first run, and of the second. Where one has fewer, requests
+            after its last tick are not compared; a run without ticks is compared whole.
+        parted_at: Number of ticks before the first difference.
     """
 
     stores: tuple[str, str]
@@ -152,6 +178,9 @@ class Comparison:
     ticks: tuple[TickDifference, ...] = ()
     kinds: tuple[KindCount, ...] = ()
     state: tuple[CollectionDifference, ...] = ()
+    settings: tuple[SettingDifference, ...] = ()
+    ends: tuple[int, int] = (0, 0)
+    parted_at: int = 0
 
     @property
     def is_equal(self) -> bool:
@@ -169,6 +198,8 @@ class Comparison:
             "stores": list(self.stores),
             "equal": self.is_equal,
             "parting": self.parting.as_dict(),
+            "settings": [row.as_dict() for row in self.settings],
+            "ends": list(self.ends),
             **self.tables(),
         }
 
@@ -202,7 +233,13 @@ def compare(first: Store, second: Store, *, domains: Sequence[str] = ()) -> Comp
     stores = logs[0].url, logs[1].url
     if parting.shared:
         return Comparison(stores=stores, parting=parting)
-    requests = _requests(logs[0], parting.record), _requests(logs[1], parting.record)
+    pasts = recover(logs[0]).past, recover(logs[1]).past
+    ends = pasts[0].ledger.tick, pasts[1].ledger.tick
+    last = min(ends) if all(ends) and ends[0] != ends[1] else None
+    requests = (
+        _requests(logs[0], parting.record, last),
+        _requests(logs[1], parting.record, last),
+    )
     agents, ticks = _differences(*requests)
     return Comparison(
         stores=stores,
@@ -211,12 +248,43 @@ def compare(first: Store, second: Store, *, domains: Sequence[str] = ()) -> Comp
         ticks=tuple(ticks),
         kinds=tuple(_kinds(*requests)),
         state=tuple(_collections(*logs)),
+        settings=tuple(_settings(*(past.header for past in pasts))),
+        ends=ends,
+        parted_at=recover(logs[0], to_record=parting.record).past.ledger.tick,
     )
 
 
-def _requests(log: EventLog, record: int) -> Requests:
+def _requests(log: EventLog, record: int, last: int | None) -> Requests:
+    """Return the requests from a record on, those after a tick left out."""
     ticks = recover(log, to_record=record).past.ledger.tick
-    return requests_from(log, record, ticks=ticks)
+    found = requests_from(log, record, ticks=ticks)
+    return found if last is None else {k: one for k, one in found.items() if one.tick < last}
+
+
+def _settings(first: Header | None, second: Header | None) -> Iterator[SettingDifference]:
+    before, after = _settings_of(first), _settings_of(second)
+    for key in {**before, **after}:
+        if before.get(key) != after.get(key):
+            yield SettingDifference(key, before.get(key), after.get(key))
+
+
+def _settings_of(header: Header | None) -> dict[str, Json]:
+    """Return the seed and the settings of a run by dotted key: of its scenario, if it has one."""
+    if header is None:
+        return {}
+    text = header.origin.get(ORIGIN)
+    if isinstance(text, str):
+        try:
+            leaves = leaves_of(from_text(header.world, text))
+            return {"seed": header.seed, **{k: v for k, v in leaves.items() if v != {}}}
+        except ScenarioError:  # of another release
+            pass
+    settings = {
+        f"{domain}.{key}": value
+        for domain, values in header.settings.items()
+        for key, value in values.items()
+    }
+    return {"seed": header.seed, **settings}
 
 
 def _differences(

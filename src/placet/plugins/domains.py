@@ -271,6 +271,15 @@ def import_from_here(module_name: str) -> ModuleType:
         sys.path.insert(0, here)
     try:
         return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name != module_name.partition(".")[0]:
+            raise  # a module that it imports
+        where = f"in the current folder ({here or 'which was removed'}) and among installed ones"
+        raise ModuleNotFoundError(
+            f"{error}; modules are found {where}: run placet in the folder of {error.name}.py, or "
+            "add that folder to PYTHONPATH",
+            name=error.name,
+        ) from None
     except ImportError:
         raise
     except Exception as error:

@@ -14,8 +14,12 @@ EndCondition: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Called with the state, which it must not change; whether the run ends."""
 
 
-def end_condition_of(scenario: Scenario) -> EndCondition | None:
+def end_condition_of(scenario: Scenario, given: EndCondition | None = None) -> EndCondition | None:
     """Return the condition that ends a run early; None if its scenario has none.
+
+    Args:
+        scenario: The scenario, which has the name of the condition.
+        given: The function of that name; None finds it.
 
     Raises:
         ScenarioError: There is no such function.
@@ -23,10 +27,7 @@ def end_condition_of(scenario: Scenario) -> EndCondition | None:
     spec = scenario.until
     if spec is None:
         return None
-    try:
-        function = find_function(spec)
-    except LookupError as error:
-        raise ScenarioError(scenario.name, "until", str(error)) from error
+    function = _found(scenario.name, spec) if given is None else given
 
     def ends(state: Mapping[str, Any]) -> bool:
         try:
@@ -40,3 +41,38 @@ def end_condition_of(scenario: Scenario) -> EndCondition | None:
         return answer
 
     return ends
+
+
+def name_of_condition(source: str, until: object, *, is_recorded: bool) -> str:
+    """Return the name of a condition that a program passes, as a scenario file has it.
+
+    Args:
+        source: Name of the run, for the error.
+        until: A function of the state, or `module:function`.
+        is_recorded: The name is recorded with a scenario, so that the function is found by it when
+            the run is resumed.
+
+    Raises:
+        ScenarioError: It is neither, or it is not found by its name and `is_recorded`.
+    """
+    if isinstance(until, str):
+        return until
+    if not callable(until):
+        problem = f"expected a function of the state, or 'module:function', got {until!r:.80}"
+        raise ScenarioError(source, "until", problem)
+    owner = until if hasattr(until, "__qualname__") else type(until)
+    name = f"{owner.__module__}:{owner.__qualname__}"
+    if is_recorded and ("." in owner.__qualname__ or _found(source, name) is not until):
+        problem = (
+            f"{name} is not found by its name, which the log records with a scenario; expected "
+            "'module:function', or a function at the top level of a module"
+        )
+        raise ScenarioError(source, "until", problem)
+    return name
+
+
+def _found(source: str, spec: str) -> EndCondition:
+    try:
+        return find_function(spec)
+    except LookupError as error:
+        raise ScenarioError(source, "until", str(error)) from error

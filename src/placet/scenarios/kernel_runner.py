@@ -20,6 +20,7 @@ from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.kernel_world import KernelWorld, delayed_interrupt
+from placet.scenarios.global_random import GlobalRandom
 from placet.scenarios.population import Population
 from placet.scenarios.report import RunReport
 from placet.scenarios.scenario_agent import ScenarioAgent
@@ -77,7 +78,7 @@ class KernelRunner:
         if reason is not None:
             raise ScenarioError(scenario.name, "", f"it needs an event loop: {reason}")
         # Made by the first sentence to log: most runs have none, and the import takes 209 ms.
-        logger = cache(partial(_logger_of, setup.config))
+        self._logger = logger = cache(partial(_logger_of, setup.config))
         self.world = world = KernelWorld(
             setup.domain,
             setup.config,
@@ -96,6 +97,7 @@ class KernelRunner:
         self.column_verdicts: list[tuple[ColumnBatch, ColumnVerdict]] = []
         self._decided: tuple[list[tuple[ScenarioAgent, list[Intent]]], list[Verdict]] = [], []
         self._view = partial(Viewer(world.kernel).view, world.kernel)
+        self._global_random = GlobalRandom()
         self._waits_ms: deque[float] = deque(maxlen=_WAITS_MAX)
         self.report = RunReport(scenario, store=world.log.url)
         try:
@@ -174,6 +176,7 @@ class KernelRunner:
         """
         began = perf_counter()
         report = self.report
+        self._global_random.begin(report.ticks)
         self._refresh()
         proposed = self.thinkers.propose(self.world.kernel, report.ticks)
         proposals, columns = proposed.batches, proposed.columns
@@ -185,10 +188,13 @@ class KernelRunner:
             if proposals or columns:
                 self._waits_ms.append((perf_counter() - submitted) * 1e3)
             self._decided = proposals, verdicts
+            warning = self._global_random.end(report.ticks)
             report.count_columns([verdict for _, verdict in self.column_verdicts])
             report.count_tick(batches, verdicts, self._collector)
             report.rule_errors = self.world.kernel.rules.faults
             report.seconds += perf_counter() - began
+        if warning:
+            self._logger().warning(warning)
         if self._collector is not None:
             self._collector.check()
 

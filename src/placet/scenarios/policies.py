@@ -16,7 +16,8 @@ draws random values by name, so a run is reproducible in whatever order its agen
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import Parameter, iscoroutinefunction, signature
+from inspect import Parameter, iscoroutinefunction, signature, unwrap
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -187,10 +188,10 @@ def factory_of(policy: AnyPolicy) -> PolicyFactory:
             return factory
         case 2 if not is_class:
             return _without_options(
-                name, lambda intent: _FunctionPolicy(lambda view: think(view, intent))
+                name, lambda intent: _FunctionPolicy(lambda view: think(view, intent), think)
             )
         case 1 if not is_class:
-            shared = _FunctionPolicy(think)
+            shared = _FunctionPolicy(think, think)
             return _without_options(name, lambda _intent: shared)
         case count:
             raise LookupError(
@@ -232,6 +233,18 @@ def name_of(policy: AnyPolicy) -> str:
     return str(name)
 
 
+def place_of(policy: object) -> str:
+    """Return the file and line of the function of a policy, in parentheses; empty if unknown."""
+    if isinstance(policy, CohortMember):
+        function: object = policy.cohort_policy.propose_all
+    else:
+        function = getattr(policy, "function", None) or getattr(policy, "propose", None)
+    code = getattr(unwrap(function) if callable(function) else None, "__code__", None)
+    if code is None:
+        return ""
+    return f" ({Path(code.co_filename).name}, line {code.co_firstlineno}, in {code.co_name})"
+
+
 def _arguments_of(call: Callable[..., Any]) -> int:
     """Return the number of positional arguments that a call needs; 3 where it takes any number."""
     try:
@@ -245,12 +258,18 @@ def _arguments_of(call: Callable[..., Any]) -> int:
 
 
 class _FunctionPolicy:
-    """A function of a view as a policy."""
+    """A function of a view as a policy.
 
-    __slots__ = ("propose",)
+    Attributes:
+        function: The function of the user, which `propose` calls.
+    """
 
-    def __init__(self, think: Callable[[View], Iterable[Intent]]) -> None:
-        self.propose = think
+    __slots__ = ("function", "propose")
+
+    def __init__(
+        self, think: Callable[[View], Iterable[Intent]], function: Callable[..., Any]
+    ) -> None:
+        self.propose, self.function = think, function
 
 
 class CohortPolicy(Protocol):

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from placet.kernel.arrays.words import Array, Words, below_array, mix_array, unit_array
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.rows import BOUND_MAX, ColumnReader
-from placet.kernel.prng import draw_state
+from placet.kernel.prng import draw_bound, draw_state
 from placet.scenarios.neighbors import Numbers, Pairs, neighbors
 from placet.schemas.codec import Json
 from placet.schemas.missing_key import MissingKeyError
@@ -127,8 +127,10 @@ class PopulationView:
         """Draw an int in 0..bound-1 for each member, for a bound of at most 2**32.
 
         Raises:
+            TypeError: Bound and purpose are swapped.
             ValueError: The bound is out of range.
         """
+        bound = draw_bound(bound, purpose)
         if not 1 <= bound <= BOUND_MAX:
             raise ValueError(f"a draw needs a bound in 1..2**32, got {bound!r}")
         return below_array(bound, self.random_u64(purpose))

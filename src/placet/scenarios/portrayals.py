@@ -1,6 +1,6 @@
 """The portrayals of a recorded run, whose log has none; and fields of tables that do not exist."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -55,6 +55,30 @@ def _network(source: str, key: str, given: object) -> object:
     if found is not None and not isinstance(found, NetworkLike):
         raise ScenarioError(source, key, f"expected a Network, got {found!r:.80}")
     return found
+
+
+def given_portrayals(scenario: str | Path) -> Portrayals:
+    """Return the portrayals of a scenario that a person names.
+
+    Raises:
+        ScenarioError: It does not exist, is invalid, or has none.
+    """
+    found, _ = portrayals_of(scenario)
+    if not found:
+        problem = 'is missing; add [portrayal."COLLECTION"]'
+        raise ScenarioError(str(scenario), "portrayal", problem)
+    return found
+
+
+def names_by_field(portrayals: Portrayals) -> dict[str, tuple[str, ...]]:
+    """Return the names of the values 0, 1, 2, ... of the fields that color marks."""
+    return {one.color: one.names for one in portrayals.values() if one.color and one.names}
+
+
+def shown_value(value: str, names: Sequence[str]) -> str:
+    """Return the name of a value of a field: that of its portrayal, if it numbers its names."""
+    is_number = value.isdecimal() and int(value) < len(names)
+    return names[int(value)] if is_number else value
 
 
 def bundled_portrayals(recorded: Scenario) -> Portrayals:

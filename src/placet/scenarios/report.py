@@ -84,14 +84,19 @@ class RunReport:
     silent: int | None = None
 
     def __repr__(self) -> str:
-        codes = ", ".join(f"{key} {count}" for key, count in self.refusals.most_common())
-        refused = f"{self.refused} refused" + (f" ({codes})" if codes else "")
-        return printable(
+        with_others = self.refused_with_others
+        more = f" ({with_others} of them with another intent of their batch)" if with_others else ""
+        first = (
             f"<RunReport of {self.scenario.name!r}, seed {self.scenario.seed}: "
             f"{self.agents} agents, {self.ticks} ticks, {self.submitted} intents: "
-            f"{self.admitted} admitted, {refused}; seq {self.seq}, digest {self.digest}, "
-            f"{self.seconds:.2f} s>"
+            f"{self.admitted} admitted, {self.refused} refused{more}; seq {self.seq}, "
+            f"digest {self.digest}, {self.seconds:.2f} s>"
         )
+        reasons = (
+            f"  refused {count} times: {key}, first as: {self.examples.get(key, '')}"
+            for key, count in self.refusals.most_common()
+        )
+        return "\n".join(map(printable, (first, *reasons)))
 
     @property
     def agents(self) -> int:
@@ -102,6 +107,14 @@ class RunReport:
     def refused(self) -> int:
         """Number of intents in refused batches."""
         return self.submitted - self.admitted
+
+    @property
+    def refused_with_others(self) -> int:
+        """Number of refused intents that no code was about: others of their batches were refused.
+
+        A batch is admitted or refused as a whole.
+        """
+        return max(0, self.refused - self.refusals.total())
 
     @property
     def intents_per_second(self) -> float:

@@ -14,6 +14,7 @@ from placet.scenarios.policies import (
     PolicyFactory,
     ScriptedPolicy,
     find_policy,
+    place_of,
 )
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.ticks import REQ_IDS, req_id_of
@@ -53,7 +54,7 @@ class ScenarioAgent:
     """
 
     __slots__ = (
-        *("_check", "_context_seq", "_next", "_policy", "_source"),
+        *("_check", "_context_seq", "_next", "_policy", "_refuses_no_intents", "_source"),
         *("agent_id", "cohort", "member"),
     )
 
@@ -70,6 +71,7 @@ class ScenarioAgent:
         self._source = scenario.name
         self._next = self._context_seq = 0
         self._check = check
+        self._refuses_no_intents = scenario.on_rule_error == "raise"
         intent: IntentFactory = self._intent
         try:
             self._policy: ScriptedPolicy = make(member, scenario, intent)
@@ -145,7 +147,8 @@ class ScenarioAgent:
     def _read(self, answer: object) -> tuple[str, list[Intent]]:
         """Return the problem of a policy's answer, or no problem and the batch.
 
-        Elements that are no intents stay in the batch: the gate refuses them, and says why.
+        An element that is no intent is a mistake of the program. With `on_rule_error = "refuse"` it
+        stays in the batch: the gate refuses it, and says why.
         """
         if isawaitable(answer):
             close = getattr(answer, "close", None)
@@ -157,19 +160,38 @@ class ScenarioAgent:
         if not isinstance(answer, Iterable) or isinstance(answer, str | bytes):
             return f"{short_text(answer)} (return a list of intents, [] for none)", []
         batch = list(answer)
+        if self._refuses_no_intents and (problem := _no_intent_of(batch)):
+            return problem, []
         for place, intent in enumerate(batch):
             if isinstance(intent, Mapping) and "kind" in intent and len(intent) < REQUIRED_FIELDS:
                 batch[place] = {**self._intent(intent["kind"]), **intent}
         return "", batch
 
     def _fault(self, problem: str, error: Exception | None = None) -> PolicyError:
-        where = "" if error is None else user_place_of(error)
+        where = place_of(getattr(self, "_policy", None)) if error is None else user_place_of(error)
         return PolicyError(
             self._source,
             f"agents.{self.member.cohort}.policy",
             f"{problem} {self.agent_id}{where}",
             self.agent_id,
         )
+
+
+def _no_intent_of(batch: Sequence[object]) -> str:
+    """Return the problem of a batch with an element that is no intent; empty if there is none."""
+    for place, intent in enumerate(batch):
+        if isinstance(intent, Mapping):
+            if "kind" in intent:
+                continue
+            return f"a mapping without 'kind' at place {place} of its batch ({short_text(intent)})"
+        if isinstance(intent, list | tuple):
+            return (
+                f"a {type(intent).__name__} at place {place} of its batch, {short_text(intent)} "
+                "(an answer is one batch, admitted or refused as a whole: return all intents in "
+                "one list, and another batch in the next tick)"
+            )
+        return f"{short_text(intent)} at place {place} of its batch, which is no intent"
+    return ""
 
 
 def make_policy(member: Member, scenario: Scenario, intent: IntentFactory) -> ScriptedPolicy:

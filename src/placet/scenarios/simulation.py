@@ -25,6 +25,7 @@ from placet.kernel.plugin.domain import Domain, require_attributes
 from placet.kernel.state.tree import WorldState
 from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.differences import differences_of_run, differences_of_scenario
+from placet.scenarios.ending import EndCondition, end_condition_of, name_of_condition
 from placet.scenarios.kernel_runner import KernelRunner
 from placet.scenarios.opening import require_kinds_of
 from placet.scenarios.policies import (
@@ -93,6 +94,10 @@ class Simulation:
         store: Store of the log, as in `OrchestratorConfig`; None is memory. The run in it is
             continued.
         tick_s: Simulated seconds of a tick; None is 1, or as in the scenario.
+        until: Ends the run after the first tick at which this is true: a function of the state
+            that returns a bool, such as `lambda state: not state["flu.ill"]`, or
+            `module:function`. None: after the last tick, or as in the scenario. Not recorded in
+            the log of a domain and agents, so a continued run may have another one.
         quotas: As in `OrchestratorConfig`; None is none, or those of the scenario.
         staleness_threshold: As in `OrchestratorConfig`; None is off, or as in the scenario.
         check: Check each intent as a policy builds it, so that a mistake in its kind or payload is
@@ -130,6 +135,7 @@ class Simulation:
         seed: int | None = None,
         store: str | None = None,
         tick_s: float | None = None,
+        until: EndCondition | str | None = None,
         quotas: Mapping[str, Mapping[str, float]] | None = None,
         staleness_threshold: int | None = None,
         check: bool = False,
@@ -151,6 +157,9 @@ class Simulation:
             "on_rule_error": on_rule_error,
         }
         changed = {key: value for key, value in options.items() if value is not None}
+        if until is not None:
+            known_as, is_recorded = name or "simulation", isinstance(domain, Scenario)
+            changed["until"] = name_of_condition(known_as, until, is_recorded=is_recorded)
         if isinstance(domain, Scenario):
             if populations is not None:
                 problem = "a scenario has its own populations; change them with `replace`"
@@ -164,6 +173,8 @@ class Simulation:
                 domain, agents or {}, changed, store or _MEMORY, populations or {}
             )
             setup = _continued(setup, anyway=anyway)
+            given = None if isinstance(until, str) else until
+            setup = replace(setup, ends=end_condition_of(setup.scenario, given))
         config = replace(
             setup.config, snapshot_every_seqs=snapshot_every_seqs, compact_log=compact_log
         )
@@ -189,7 +200,7 @@ class Simulation:
     ) -> RunReport:
         """Run a number of ticks, and return the report of all ticks that this object has run.
 
-        A scenario with `until` ends earlier, after the first tick at which that is true.
+        A run with `until` ends earlier, after the first tick at which that is true.
         Ticks that the log of an earlier process has count: a program that was killed in
         `run(ticks=100)` ends at tick 100 when it is started again.
 

@@ -250,10 +250,12 @@ _IMMUTABLE: Final = (
 def advice_on(error: BaseException) -> str:
     """Return an advice on a frequent mistake in a rule or a policy; empty for other errors.
 
-    It is known for a write into a value of a state, a key that is read as an attribute, and a
-    refusal that is raised.
+    It is known for a write into a value of a state, a key that is read as an attribute, a refusal
+    that is raised, and `view.random` that is taken for a module.
     """
     if isinstance(error, AttributeError):
+        if getattr(error.obj, "__qualname__", "").endswith("View.random"):
+            return _DRAWS
         if isinstance(error.obj, Mapping) and error.name in error.obj:
             return f"it is a key: write [{error.name!r}]"
         name, is_list = error.name or "", isinstance(error.obj, tuple)
@@ -268,4 +270,8 @@ def advice_on(error: BaseException) -> str:
     return ""
 
 
+_DRAWS: Final = (
+    "view.random(purpose) draws a number in [0, 1), and view.randint_below(bound, purpose) an int: "
+    "a choice is items[view.randint_below(len(items), 'choice')]"
+)
 _WRITES: Final = ("does not support item assignment", "does not support item deletion")

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NoReturn, Protocol, TypeAlias
 
 import msgspec
 
 from placet.schemas.codec import Json, to_json
 from placet.schemas.html_table import html_table
 from placet.schemas.identity import Ref
+from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.printable import printable
 
 
@@ -53,6 +54,13 @@ class View(msgspec.Struct, frozen=True):
     places: Places | None = None
     leases: Mapping[str, Mapping[str, Json]] = {}
     draws: Draws | None = None
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Explain an attribute that a view does not have."""
+        known = [own for own in dir(type(self)) if not own.startswith("_")]
+        raise AttributeError(
+            f"a view has no {name!r}; {did_you_mean(name, known)}", name=name, obj=self
+        )
 
     def ids(self, collection: str) -> tuple[str, ...]:
         """Return the ids of the visible entities of a collection, sorted.
@@ -125,6 +133,7 @@ class View(msgspec.Struct, frozen=True):
         """Draw an int in 0..bound-1 for a decision of the agent, from the same words as `random`.
 
         Raises:
+            TypeError: Bound and purpose are swapped.
             ValueError: The bound is no int of at least 1, or the view was made by hand.
 
         Example:

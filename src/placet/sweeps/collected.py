@@ -16,6 +16,7 @@ from placet.tables.arrow import TableSchema, arrow_array, pyarrow
 from placet.tables.collector import Collector
 from placet.tables.column_types import JSON, ColumnType
 from placet.tables.definitions import Column
+from placet.tables.mappings import gathered, with_key_columns
 from placet.tables.parts import checked, converted, reading, types_of
 from placet.tables.table import ArrowTable
 
@@ -85,7 +86,8 @@ def _joined(
         else:
             fields.append(field)
     columns = [pyarrow().chunked_array(arrays[field.name], field.type) for field in fields]
-    return pyarrow().Table.from_arrays(columns, schema=pyarrow().schema(fields))
+    table = pyarrow().Table.from_arrays(columns, schema=pyarrow().schema(fields))
+    return with_key_columns(table, known) if name == "world" else table
 
 
 def _read(name: str, folder: Path, place: Sequence[Json]) -> "pa.Table":
@@ -104,7 +106,7 @@ def _read(name: str, folder: Path, place: Sequence[Json]) -> "pa.Table":
         file.seek(offset)
         data = file.read(size)
     with pyarrow().ipc.open_stream(data) as reader:
-        return checked(name, reader.read_all())
+        return gathered(checked(name, reader.read_all()))
 
 
 def _type_of(values: Sequence[Json]) -> str:

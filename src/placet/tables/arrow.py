@@ -167,7 +167,7 @@ def canonical_rows(rows: Iterable[Mapping[str, Json]], json_columns: frozenset[s
     hashed = blake2b(digest_size=16)
     for row in rows:
         cells = {
-            name: _plain(_cell(value) if name in json_columns else value)
+            name: _plain(cell_of_json(value) if name in json_columns else value)
             for name, value in row.items()
             if value is not None
         }
@@ -175,7 +175,8 @@ def canonical_rows(rows: Iterable[Mapping[str, Json]], json_columns: frozenset[s
     return hashed.digest()
 
 
-def _cell(text: str) -> Json:
+def cell_of_json(text: str) -> Json:
+    """Return the value of a cell of JSON text."""
     return parse_json(text, integer_bits_max=_INTEGER_BITS_MAX)
 
 

@@ -53,6 +53,7 @@ from placet.stores.snapshots.recovery import read_on, recover
 from placet.tables.agent_field import AgentField
 from placet.tables.arrow import pyarrow
 from placet.tables.definitions import Column
+from placet.tables.mappings import with_key_columns
 from placet.tables.parts import FIXED, CollectedTable, CollectError, PartFolder, read_collected
 from placet.tables.rows import refused_intents
 from placet.tables.statistic import statistic_named
@@ -92,7 +93,9 @@ class Collector:
             field that no agent has is an error: at the first row if it is spelled almost like one
             that they have, else at the end.
         world: Name of a column -> function of the state, or `module:function`. It must depend on
-            nothing but the state, and return plain JSON, or a scalar or an array of numpy. A text
+            nothing but the state, and return plain JSON, or a scalar or an array of numpy. The
+            keys of a mapping are columns: `{"S": 9, "I": 1}` of `n` fills `n.S` and `n.I`; a row
+            without a key has None there. A text
             such as `mean(flock.birds/energy)` is a statistic of a field, as in `FieldStatistic`; of
             a table it reads the column.
         refusals: Collect the refusals that `note` is called with.
@@ -267,7 +270,10 @@ class Collector:
         self._flush_refusals()
         tables = {}
         for table in self._tables:
-            tables[table.name] = ArrowTable(table.name, table.peek())
+            rows = table.peek()
+            if table is self._world_table:
+                rows = with_key_columns(rows, self._world)
+            tables[table.name] = ArrowTable(table.name, rows)
         return Tables(tables)
 
     # from the log

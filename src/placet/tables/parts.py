@@ -26,6 +26,7 @@ from placet.tables.arrow import TableSchema, arrow_array, arrow_type, pyarrow
 from placet.tables.column_types import JSON, ColumnType
 from placet.tables.definitions import REFUSALS, SEQ, SIM_TIME, TICK, Column
 from placet.tables.files import SCHEMA_FILE, parquet_file
+from placet.tables.mappings import KeyColumns, gathered, with_key_columns
 from placet.tables.table import ArrowTable, Tables
 
 if TYPE_CHECKING:
@@ -250,8 +251,12 @@ class PartFolder:
         with _writing(self.folder):
             described = {}
             for name in self._tables:
-                schema = self._joined(name)
-                described[name] = {"rows": self._write_parquet(name, schema), **schema.as_dict()}
+                columns, types = self._joined(name)
+                keys = self._key_columns(name)
+                metadata = {"placet.table": name, TYPES.decode(): types}
+                schema = TableSchema(keys.columns(columns), {}, metadata | keys.metadata(columns))
+                count = self._write_parquet(name, schema, columns, keys)
+                described[name] = {"rows": count, **schema.as_dict()}
             text = json.dumps({"tables": described, "ticks": self.last_tick}, indent=2)
             write_whole(self.folder / SCHEMA_FILE, f"{text}\n".encode())
             shutil.rmtree(self._parts)
@@ -271,6 +276,8 @@ class PartFolder:
                 )
                 for name in names
             }
+            if "world" in joined:
+                joined["world"] = with_key_columns(joined["world"], types_of(joined["world"]))
         return Tables({name: ArrowTable(name, table) for name, table in joined.items()})
 
     def has_values(self, name: str, column: str) -> bool:
@@ -353,8 +360,8 @@ class PartFolder:
 
     # sealing
 
-    def _joined(self, name: str) -> TableSchema:
-        """Return the schema that holds the rows of all parts of a table."""
+    def _joined(self, name: str) -> tuple[list[Column], str]:
+        """Return the columns that hold the rows of all parts of a table, and their joined types."""
         table = self._tables[name]
         known = {column.name: ColumnType() for column in table.columns if not column.type}
         with reading(self.folder):
@@ -366,28 +373,41 @@ class PartFolder:
             for column in table.columns
         ]
         types = {column: joined.as_text() for column, joined in known.items()}
-        metadata = {"placet.table": name, TYPES.decode(): json.dumps(types)}
-        return TableSchema(columns, {}, metadata)
+        return columns, json.dumps(types)
 
-    def _write_parquet(self, name: str, schema: TableSchema) -> int:
+    def _key_columns(self, name: str) -> KeyColumns:
+        """Return the columns of mappings of a table, with the keys of all parts."""
+        is_world = name == "world"
+        keys = KeyColumns(c.name for c in self._tables[name].columns if is_world and not c.type)
+        for part in self._read_parts(name) if is_world else ():
+            with reading(self.folder):
+                keys.read(part)
+        return keys
+
+    def _write_parquet(
+        self, name: str, schema: TableSchema, columns: Sequence[Column], keys: KeyColumns
+    ) -> int:
         count = 0
         with (
             whole_file(self.folder / f"{name}.parquet") as draft,
             closing(parquet_file(draft, schema)) as file,
         ):
-            for table in self._converted_parts(name, schema):
+            for table in self._converted_parts(name, schema, columns, keys):
                 for batch in table.to_batches():
                     file.write_batch(batch)
                 count += table.num_rows
         return count
 
-    def _converted_parts(self, name: str, schema: TableSchema) -> Iterator["pa.Table"]:
+    def _converted_parts(
+        self, name: str, schema: TableSchema, columns: Sequence[Column], keys: KeyColumns
+    ) -> Iterator["pa.Table"]:
         arrow = schema.arrow()
         for part in self._read_parts(name):
             with reading(self.folder):
+                spread = [a for c in columns for a in keys.spread(part, c.name, columns)]
                 arrays = [
-                    converted(part.column(column.name), column.type)
-                    for column in schema.all_columns
+                    converted(array, column.type)
+                    for array, column in zip(spread, schema.all_columns, strict=True)
                 ]
                 table = pyarrow().Table.from_arrays(arrays, schema=arrow)
             yield table
@@ -408,7 +428,7 @@ class PartFolder:
             path.unlink()
         for name in self._tables:
             with reading(self.folder):
-                table = _read_sealed(self.folder, name)
+                table = gathered(_read_sealed(self.folder, name))
             self._write_part(self._path(0, name), table)
         self._mark(0, 1, described["ticks"])
         schema.unlink()  # last: until then it is done again

@@ -1,6 +1,7 @@
 """`placet compare`: the agents that decided differently in two runs, and what followed."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from placet.history.diff import Request
     from placet.lab.comparison import AgentDifference, Comparison, TickDifference
     from placet.schemas.codec import Json
+    from placet.sweeps.results import Results
 
 _AGENTS_SHOWN: Final = 12
 _TICKS_SHOWN: Final = 16
@@ -64,7 +66,8 @@ def _compare_study(folder: str, key: str) -> Output:
     from placet.lab.paired import paired_differences  # noqa: PLC0415  # scenarios with it
     from placet.sweeps.results import Results  # noqa: PLC0415  # likewise
 
-    differences = paired_differences(Results.load(folder), key)
+    results = Results.load(folder)
+    differences = paired_differences(results, key)
     header = ("measure", "from", "to", "pairs", "mean from", "mean to", "difference", "95 %")
     rows = [
         (
@@ -77,8 +80,18 @@ def _compare_study(folder: str, key: str) -> Output:
         )
         for d in differences
     ]
-    lines: list[Line] = [f"{folder} by {differences[0].option}", TextTable(rows, header)]
+    option = differences[0].option
+    pooled = [name for name in results.parameters if name != option]
+    lines: list[Line] = [f"{folder} by {option}", *map(partial(_pooled, results), pooled)]
+    lines.append(TextTable(rows, header))
     return Output([difference.as_dict() for difference in differences], lines)
+
+
+def _pooled(results: "Results", name: str) -> str:
+    """Return a line that says over which values of another option the pairs are pooled."""
+    values = {text_or_json(value): None for value in results.column(name)}
+    shown = shorten(", ".join(values), _CELL_CHARACTERS)
+    return f"  pooled over {name} = {shown}: the differences are means over these values"
 
 
 def _compare_logs(store: str, other: str, domain: list[str]) -> Output:
@@ -96,6 +109,10 @@ def _lines(store: str, other: str, runs: "Comparison") -> Iterator[Line]:
         yield f"{store} and {other} are equal in all {shared} that both have"
         return
     yield f"A is {store}, B is {other}"
+    if runs.settings:
+        yield "Settings that differ"
+        rows = [(one.key, *_cells(one.first, one.second)) for one in runs.settings]
+        yield TextTable(rows, ("setting", "A", "B"))
     place = f"record {parting.record}, after seq {parting.seq}"
     if "fork_adopted" in parting.values:
         yield f"One of them is a fork, of the other or of its parent: they part at {place}"
@@ -106,6 +123,7 @@ def _lines(store: str, other: str, runs: "Comparison") -> Iterator[Line]:
         )
     if parting.rule:
         yield f"  decided by {parting.rule}"
+    yield from _ends(runs)
     yield from _section(
         f"Agents that differ: {len(runs.agents)}",
         ("agent", "from tick", "A", "B", "chose", "decided"),
@@ -127,8 +145,13 @@ def _lines(store: str, other: str, runs: "Comparison") -> Iterator[Line]:
         [(k.kind, *map(number, (*k.admitted, *k.refused))) for k in runs.kinds],
         0,
     )
+    ends = (
+        "the end"
+        if len({*runs.ends}) == 1
+        else "the ends, A {} and B {}".format(*(f"at tick {tick}" for tick in runs.ends))
+    )
     yield from _section(
-        "State at the end",
+        f"State at {ends}",
         ("collection", "entities", "example", "A", "B"),
         [
             (c.collection, number(c.entities), c.example, *_cells(c.first, c.second))
@@ -136,6 +159,17 @@ def _lines(store: str, other: str, runs: "Comparison") -> Iterator[Line]:
         ],
         0,
     )
+
+
+def _ends(runs: "Comparison") -> Iterator[Line]:
+    """Yield where the runs end, if one ends before the other: the rest of that has no pair."""
+    if len({*runs.ends}) == 1:
+        return
+    (early, first), (late, last) = sorted(zip("AB", runs.ends, strict=True), key=lambda e: e[1])
+    where = f"{early} ends at tick {first}, {late} at tick {last}"
+    yield f"{where}: ticks after {first} are not compared"
+    if first == runs.parted_at:
+        yield f"  {early} has no tick after they part: placet run --resume continues it"
 
 
 def _section(

@@ -190,7 +190,7 @@ def _result_lines(explained: Explanation) -> Iterator[Line]:
     for stage in explained.stages:
         for change in (c for refusal in stage.refusals for c in refusal.get("changed", ())):
             yield ""
-            yield f"{change['entity']} is now {rounded_line(change['now'])}"
+            yield f"{change['entity']} was then {rounded_line(change['now'])}"
     if explained.changes:
         yield ""
         yield "Changes:"

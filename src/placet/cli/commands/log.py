@@ -66,6 +66,8 @@ _COLORS: Final = {
 
 _BatchRecord: TypeAlias = log_record.Admitted | Refused | log_record.Scheduled
 
+_SETTINGS_CHARACTERS: Final = 400
+
 _LOOK_MS: Final = 200
 """Milliseconds between two reads of a log that is followed."""
 
@@ -224,7 +226,12 @@ def _summary(record: Record) -> str:  # noqa: C901, PLR0912  # a branch a type
     match record:
         case log_record.Header():
             domains = ", ".join(f"{name} {version}" for name, version in record.domains)
-            return f"world {record.world!r}, seed {record.seed}, domains {domains}"
+            settings = "".join(
+                f"; settings of {name} {shorten(rounded_json(values), _SETTINGS_CHARACTERS)}"
+                for name, values in record.settings.items()
+                if values
+            )
+            return f"world {record.world!r}, seed {record.seed}, domains {domains}{settings}"
         case log_record.RulesChanged():
             domains = ", ".join(f"{name} {version}" for name, version in record.domains)
             return f"from here on by domains {domains} ({record.fingerprint[:8]})"

@@ -22,6 +22,14 @@ def report(
         str | None,
         typer.Option(metavar="DIR", help="Collected rows. Default: STORE.collected, if any."),
     ] = None,
+    portrayal: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCENARIO",
+            help="Name the values of fields by the [portrayal] of a scenario: a name, or a TOML "
+            "file. Default: the bundled one that the log names.",
+        ),
+    ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> Output:
     """Write a page about a run or a study.
@@ -34,7 +42,7 @@ def report(
 
     is_study = Path(source).is_dir()
     chosen = source if is_study else read_log(source, "report")
-    path = written(chosen, to, collected=collected)
+    path = written(chosen, to, collected=collected, portrayal=portrayal)
     size = path.stat().st_size
     if open_it:
         webbrowser.open(Path(path).resolve().as_uri())

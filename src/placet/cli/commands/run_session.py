@@ -329,7 +329,9 @@ def report_lines(
         )
     if report.refusals:
         yield ""
-        yield "  refused, by stage/code, with the first message of each"
+        more = report.refused_with_others
+        others = f"; {number(more)} more with another intent of their batch" if more else ""
+        yield f"  refused, by stage/code, with the first message of each{others}"
         yield TextTable(_refusals(report), indent="    ")
     if contests := _contests(report):
         yield ""

@@ -89,7 +89,7 @@ def verify(
     found += [] if anchors is None else _check_anchors(store, integrity, anchors, report)
     is_whole = report["ok"] == was_ok
     lines: list[Line] = [] if is_whole else [*found]
-    lines += _lines(store, integrity, is_whole=is_whole)
+    lines += _lines(store, integrity, is_whole=is_whole, unchecked=_unchecked(verification))
     lines += [] if verification is None else _verification_lines(verification)
     lines += _salvage(store, integrity, salvage, report)
     lines += found if is_whole else []
@@ -98,7 +98,8 @@ def verify(
 
 def lines_of(store: str, verification: "Verification") -> list[Line]:
     """Return the result of a verification as lines of text."""
-    return [*_lines(store, verification.integrity), *_verification_lines(verification)]
+    lines = _lines(store, verification.integrity, unchecked=_unchecked(verification))
+    return [*lines, *_verification_lines(verification)]
 
 
 def _salvage(
@@ -195,7 +196,17 @@ def _end_of(integrity: IntegrityReport) -> str:
     return f"It ends at record {integrity.end - 1}, seq {integrity.seq}, head {integrity.head}."
 
 
-def _lines(store: str, integrity: IntegrityReport, *, is_whole: bool = True) -> list[Line]:
+def _unchecked(verification: "Verification | None") -> str:
+    """Return what a verification left out, as words; empty if every decision was re-executed."""
+    if verification is None:
+        return "no decision was re-executed"
+    parts = [f"{one.first_record} to {one.last_record}" for one in verification.unverified]
+    return f"the decisions of records {', '.join(parts)} were not re-executed" if parts else ""
+
+
+def _lines(
+    store: str, integrity: IntegrityReport, *, is_whole: bool = True, unchecked: str = ""
+) -> list[Line]:
     reach = (
         f"{pluralize(integrity.records, 'record')}, seq {integrity.seq}, digest "
         f"{integrity.digest}, head {integrity.head}"
@@ -207,6 +218,8 @@ def _lines(store: str, integrity: IntegrityReport, *, is_whole: bool = True) -> 
     first = integrity.first_divergence
     if first is None:
         subject = f"{store} is valid" if is_whole else "The records that it has are valid"
+        if unchecked:
+            subject += f" as far as it was checked, by chain and digests; {unchecked}"
         return [*lines, ColoredLine(f"{subject}: {reach}", "green")]
     why = f"{store} is NOT valid from record {first['record']} on: {first['why']}"
     lines.append(ColoredLine(why, "red"))

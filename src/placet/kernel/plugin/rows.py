@@ -14,6 +14,7 @@ from placet.kernel.arrays.field import Field
 from placet.kernel.arrays.row_codes import BOUNDS, OK, RULE, RULE_CODES_MAX, RULE_ERROR
 from placet.kernel.arrays.values import Mask, misfits
 from placet.kernel.arrays.words import Array, Words, below_array, unit_array
+from placet.kernel.prng import draw_bound
 from placet.kernel.state.table import TableData
 from placet.schemas.missing_key import MissingKeyError
 from placet.schemas.portable_error import PortableError
@@ -195,6 +196,7 @@ class Rows:
 
     def randint_below(self, bound: int, purpose: str) -> Rows64:
         """Draw an int in 0..bound-1 for each row, for a bound of at most 2**32."""
+        bound = draw_bound(bound, purpose)
         if not 1 <= bound <= BOUND_MAX:
             raise ValueError(f"a draw of rows needs a bound in 1..2**32, got {bound}")
         return below_array(bound, self._draw(purpose))

@@ -13,6 +13,7 @@ from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.prng import (
     below,
     cached_agent_key,
+    draw_bound,
     draw_state,
     mix_word,
     random_u64,
@@ -298,10 +299,10 @@ class Draft:
             purpose: Name of the draw; two draws of one intent need two purposes.
 
         Raises:
+            TypeError: Bound and purpose are swapped.
             ValueError: The bound is below 1.
         """
-        bound = bound if type(bound) is int else without_numpy(bound)
-        return below(bound, self._random_u64(purpose))
+        return below(draw_bound(bound, purpose), self._random_u64(purpose))
 
     @property
     def ordinal(self) -> int:

@@ -1,7 +1,7 @@
 """The figures of categories: entities and rows by the value of a field, over the ticks of a run.
 
-A field has categories if its values are texts, true and false, or small whole numbers of a table,
-and few of them differ. Nothing need be collected for it: the fields are folded from the log.
+A field has categories if its values are texts, true and false, or small whole numbers, and few of
+them differ. Nothing need be collected for it: the fields are folded from the log.
 """
 
 from collections import Counter
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from placet.actors.ports import EventLog
 from placet.history.selection import Selection
 from placet.lab.reporting.collected import TICK
-from placet.lab.reporting.figures import Figure
-from placet.scenarios.portrayals import bundled_portrayals
-from placet.scenarios.scenario import Scenario
+from placet.lab.reporting.figures import Axis, Figure
+from placet.scenarios.portrayals import shown_value
 from placet.schemas.codec import Json
+from placet.schemas.portrayal import Portrayals
 from placet.tables.walk import Walk
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ _VALUES_MAX: Final = 8
 """Largest number of values of a field of categories."""
 
 _TEXT_MAX: Final = 40
+_NUMBERS: Final = range(256)
+"""Whole numbers that may be categories."""
 _FIGURES_MAX: Final = 8
 _MOMENTS_MAX: Final = 200
 _LOOKS_MAX: Final = 4_000_000
@@ -33,34 +35,35 @@ _Counts = dict[tuple[str, str], Counter[str]]
 """Collection and field -> the number of entities of each value."""
 
 
-def category_figures(log: EventLog, scenario: Scenario, ticks: int) -> Iterator[Figure]:
+def category_figures(log: EventLog, portrayals: Portrayals, ticks: int) -> Iterator[Figure]:
     """Yield a figure for each field of categories of a stepped run. O(log + moments * state).
 
     Args:
         log: The log; it is only read.
-        scenario: The scenario of the run.
+        portrayals: Portrayals by collection, which name values, and whose fields come first.
         ticks: Number of completed ticks.
 
     Raises:
         StoreError: The log cannot be read.
     """
-    portrayals = bundled_portrayals(scenario)
     moments = dict(_moments(log, ticks))
-    for collection, field in _chosen(list(moments.values())):
+    for collection, field in _chosen(list(moments.values()), portrayals):
         portrayal = portrayals.get(collection)
         is_named = portrayal is not None and portrayal.color == field
         names = portrayal.names if portrayal is not None and is_named else ()
         counts = [moment.get((collection, field), Counter[str]()) for moment in moments.values()]
         values = sorted({value for count in counts for value in count}, key=_order)
-        data: dict[str, Sequence[Json]] = {TICK: list(moments)}
+        data: dict[str, Sequence[Json]] = {}
         for value in values:
-            data[_shown(value, names)] = [count[value] for count in counts]
+            shown = shown_value(value, names)
+            before = data.get(shown, [0] * len(counts))  # two values may have one name
+            data[shown] = [n + count[value] for n, count in zip(before, counts, strict=True)]
         noun = collection.rpartition(".")[2]
         yield Figure(
             title=f"{noun} by {field}",
             note=f"entities of {collection} with each value",
+            x=Axis(TICK, list(moments)),
             data=data,
-            lines=True,
         )
 
 
@@ -109,6 +112,8 @@ def _count(
         text = value
     elif type(value) is bool:
         text = "true" if value else "false"
+    elif type(value) is int and value in _NUMBERS:
+        text = str(value)
     elif value is None:
         return
     else:
@@ -128,7 +133,8 @@ def _count_column(
     import numpy as np  # noqa: PLC0415  # a run with tables has it
 
     column = table.columns[key[1]]
-    if column.ndim == 1 and column.dtype.kind in "bui" and column.dtype.itemsize == 1:
+    is_small = column.ndim == 1 and column.dtype.kind in "bui" and len(column) > 0
+    if is_small and (column.dtype.kind == "b" or np.ptp(column) < len(_NUMBERS)):
         values, numbers = np.unique(column, return_counts=True)
         if len(values) <= _VALUES_MAX:
             shown = [str(value).lower() for value in values.tolist()]
@@ -137,8 +143,11 @@ def _count_column(
     left_out.add(key)
 
 
-def _chosen(moments: Sequence[_Counts]) -> list[tuple[str, str]]:
-    """Return the fields to draw: of categories in every moment that has them, and that change."""
+def _chosen(moments: Sequence[_Counts], portrayals: Portrayals) -> list[tuple[str, str]]:
+    """Return the fields to draw: of categories in every moment that has them, and that change.
+
+    Those that color marks come first.
+    """
     keys = dict.fromkeys(key for moment in moments for key in moment)
     last = moments[-1] if moments else {}
     found = []
@@ -148,13 +157,8 @@ def _chosen(moments: Sequence[_Counts]) -> list[tuple[str, str]]:
         is_steady = all(count == counts[0] for count in counts)
         if key in last and len(values) <= _VALUES_MAX and not is_steady:
             found.append(key)
-    return found[:_FIGURES_MAX]
-
-
-def _shown(value: str, names: Sequence[str]) -> str:
-    """Return the name of a value: that of the portrayal, if it numbers its names."""
-    is_number = value.isdecimal() and int(value) < len(names)
-    return names[int(value)] if is_number else value
+    colored = {(name, portrayal.color) for name, portrayal in portrayals.items()}
+    return sorted(found, key=lambda key: key not in colored)[:_FIGURES_MAX]
 
 
 def _order(value: str) -> tuple[bool, int, str]:

@@ -86,6 +86,47 @@ def estimates(
     return _svg(body, f"{name} by {x_label}: {shown}")
 
 
+def lines_of_means(
+    lines: Sequence[tuple[str, Sequence[Estimate]]],
+    name: str,
+    x_label: str,
+    y_range: tuple[float, float],
+) -> str:
+    """Return a line through the means of each group, with their intervals, and a legend below.
+
+    Args:
+        lines: By group its label and its estimates, in their order on the x axis; a group may lack
+            some.
+        name: Name of the measured value.
+        x_label: Name of the x axis.
+        y_range: Lowest and highest value of the y axis.
+    """
+    labels = list(dict.fromkeys(row.label for _, rows in lines for row in rows))
+    frame = _Frame((0.0, float(len(labels))), y_range)
+    body = frame.axes([(place + 0.5, label) for place, label in enumerate(labels)], x_label)
+    for number, (_, rows) in enumerate(lines):
+        shift = (number - (len(lines) - 1) / 2) * 0.06  # intervals at one place stay readable
+        color = f"var(--s{number % 8 + 1})"
+        places = [frame.x(labels.index(row.label) + 0.5 + shift) for row in rows]
+        points = " ".join(
+            f"{x:.1f},{frame.y(row.mean):.1f}" for x, row in zip(places, rows, strict=True)
+        )
+        body.append(f'<polyline class="curve" style="stroke:{color}" points="{points}"/>')
+        for x, row in zip(places, rows, strict=True):
+            low, high = row.interval or (row.mean, row.mean)
+            body.append(
+                f'<line class="bar" style="stroke:{color}" x1="{x:.1f}" y1="{frame.y(low):.1f}" '
+                f'x2="{x:.1f}" y2="{frame.y(high):.1f}"/><circle class="mean" '
+                f'style="fill:{color}" cx="{x:.1f}" cy="{frame.y(row.mean):.1f}" r="3.5"/>'
+            )
+    legend = "".join(
+        f'<li><i style="background:var(--s{number % 8 + 1})"></i>{printable_html(label)}</li>'
+        for number, (label, _) in enumerate(lines)
+    )
+    shown = f"{name} by {x_label}: a line for each of {', '.join(label for label, _ in lines)}"
+    return f'{_svg(body, shown)}<ul class="legend">{legend}</ul>'
+
+
 def number_text(value: float) -> str:
     """Return a number for people: four digits, and k or M for large ones."""
     if (value and abs(value) >= 1e9) or 0 < abs(value) < 1e-3:  # noqa: PLR2004  # rare

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from placet.lab.intervals import is_finite
 from placet.schemas.codec import Json, to_json
@@ -18,6 +18,13 @@ _PAD: Final = 0.06
 """Room beyond the values, as a share of their range."""
 
 
+class Axis(NamedTuple):
+    """The x axis of a line chart, apart from its lines, which may have any name, also that of x."""
+
+    name: str
+    values: Sequence[Json]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """A figure of a report.
@@ -26,7 +33,7 @@ class Figure:
         title: Short title.
         note: A sentence on how to read it; may be empty.
         data: Its data: a table that the page shows and offers as CSV.
-        lines: The first column of `data` is the x axis of a line chart of the others.
+        x: The x axis of a line chart of the columns of `data`; None: they are no lines.
         drawing: An SVG document that shows the data; empty if there is none.
         unit: Unit of the y axis; may be empty.
         steps: Draw lines as steps, for counts.
@@ -37,12 +44,23 @@ class Figure:
     title: str
     note: str = ""
     data: Columns
-    lines: bool = False
+    x: Axis | None = None
     drawing: str = ""
     unit: str = ""
     steps: bool = False
     band: bool = False
     y_range: tuple[float, float] | None = None
+
+    @property
+    def table(self) -> list[tuple[str, Sequence[Json]]]:
+        """The names and columns to show, the x axis first; no two have one name."""
+        table: dict[str, Sequence[Json]] = {} if self.x is None else {self.x.name: self.x.values}
+        for name, column in self.data.items():
+            distinct = name
+            while distinct in table:
+                distinct = f"{distinct} (series)"
+            table[distinct] = column
+        return list(table.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

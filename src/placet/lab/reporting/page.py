@@ -84,17 +84,18 @@ def _sections(sections: Sequence[ReportSection]) -> Iterator[str]:
 
 
 def _figure(figure: Figure, number: int) -> str:
-    has_picture = figure.lines or figure.drawing
+    has_picture = figure.x is not None or figure.drawing
     name = sub(r"[^a-z0-9]+", "-", figure.title.lower()).strip("-") or "figure"
-    rows = len(next(iter(figure.data.values()), ()))
-    label = f"{figure.title}: line chart of {', '.join(list(figure.data)[1:])}"
+    columns = figure.table
+    rows = len(columns[0][1]) if columns else 0
+    label = f"{figure.title}: line chart of {', '.join(figure.data)}"
     chart = (
         f'<div class="chart lines" role="img" aria-label="{printable_html(label)}"></div>'
-        if figure.lines
+        if figure.x is not None
         else f'<div class="chart">{figure.drawing}</div>'
     )
     opened = "" if has_picture else " open"
-    is_wide = not has_picture and len(figure.data) > _NARROW_COLUMNS_MAX
+    is_wide = not has_picture and len(columns) > _NARROW_COLUMNS_MAX
     wide = ' class="wide"' if is_wide else ""
     unit = f' <span class="note">{printable_html(figure.unit)}</span>' if figure.unit else ""
     title = printable_html(figure.title)
@@ -115,8 +116,8 @@ def _data(figures: list[Figure]) -> str:
     """Return the data of all figures as JSON that is safe inside a script element."""
     plain: list[Json] = [
         {
-            "names": [_writable(name) for name in figure.data],
-            "columns": [[_shown(value) for value in column] for column in figure.data.values()],
+            "names": [_writable(name) for name, _ in figure.table],
+            "columns": [[_shown(value) for value in column] for _, column in figure.table],
             "steps": figure.steps,
             "band": figure.band,
             "range": None if (y_range := _y_range(figure)) is None else list(y_range),
@@ -127,9 +128,9 @@ def _data(figures: list[Figure]) -> str:
 
 
 def _y_range(figure: Figure) -> tuple[float, float] | None:
-    if figure.y_range is not None or not figure.lines:
+    if figure.y_range is not None or figure.x is None:
         return figure.y_range
-    return y_range_of([value for column in list(figure.data.values())[1:] for value in column])
+    return y_range_of([value for column in figure.data.values() for value in column])
 
 
 def _note(figure: Figure) -> str:

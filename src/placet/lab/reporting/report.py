@@ -6,6 +6,7 @@ from placet.lab.reporting.page import MARK, render
 from placet.lab.reporting.run_report import run_page
 from placet.lab.reporting.study_report import study_page
 from placet.lab.stores import Store, log_of
+from placet.scenarios.portrayals import given_portrayals
 from placet.schemas.keywords import explain_keywords
 from placet.stores.url import file_of
 from placet.sweeps.errors import LabError
@@ -19,6 +20,7 @@ def report(
     to: str | Path | None = None,
     *,
     collected: str | Path | None = None,
+    portrayal: str | Path | None = None,
 ) -> Path:
     """Write a report as one HTML file that opens without a network, and return its path.
 
@@ -29,18 +31,26 @@ def report(
             replaced, another file is not.
         collected: Folder of the rows that a collector wrote; None is `STORE.collected`, if it is
             there.
+        portrayal: Scenario whose `[portrayal]` names the values of fields: a name, or the path of a
+            file. None is the bundled one that the log names.
 
     Raises:
+        ScenarioError: The scenario of the portrayal does not exist, or has none.
         LabError: The source is no log and no study, another file has the name, or the report cannot
             be written.
         StoreError: The log cannot be read, or is empty.
     """
     if isinstance(source, str | Path) and Path(source).is_dir():
+        if portrayal is not None:
+            raise LabError(
+                "a portrayal is of the figures of a run, and this is a study; leave it out"
+            )
         folder = Path(source)
         page, stem = study_page(folder, Results.load(folder)), folder.resolve().name
     else:
         log = log_of(source)
-        page = run_page(log, None if collected is None else Path(collected))
+        portrayals = None if portrayal is None else given_portrayals(portrayal)
+        page = run_page(log, None if collected is None else Path(collected), portrayals)
         path = file_of(log)
         stem = page.title if path is None else path.stem
     target = Path(to) if to is not None else Path(f"{stem}-report.html")

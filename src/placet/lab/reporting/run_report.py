@@ -13,8 +13,9 @@ from placet.lab.reporting.bins import Bins
 from placet.lab.reporting.categories import category_figures
 from placet.lab.reporting.collected import TICK, TIME, collected_section
 from placet.lab.reporting.drawings import lorenz, number_text
-from placet.lab.reporting.figures import Figure, Page, ReportSection, listed, table_of
+from placet.lab.reporting.figures import Axis, Figure, Page, ReportSection, listed, table_of
 from placet.scenarios.fairness import jain
+from placet.scenarios.portrayals import bundled_portrayals, names_by_field
 from placet.scenarios.resume import find_run
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
@@ -34,6 +35,7 @@ from placet.schemas.log.record import (
     intents_of,
     record_type,
 )
+from placet.schemas.portrayal import Portrayals
 from placet.stores.snapshots.recovery import decode, recover
 from placet.stores.url import file_of
 from placet.tables.parts import collected_beside
@@ -212,12 +214,16 @@ class RunCounts:
                 self.entities.add(position, change.collection, 1)
 
 
-def run_page(log: EventLog, collected: Path | None = None) -> Page:
+def run_page(
+    log: EventLog, collected: Path | None = None, portrayals: Portrayals | None = None
+) -> Page:
     """Return the report of a run. O(log) time, O(entities + agents) memory.
 
     Args:
         log: The log; it is only read.
         collected: Folder of collected rows; None is the one beside the log, if there is one.
+        portrayals: Portrayals that name the values of fields; None are those of the bundled
+            scenario that the log names, if it does.
 
     Raises:
         StoreError: The log cannot be read, or is empty.
@@ -235,8 +241,10 @@ def run_page(log: EventLog, collected: Path | None = None) -> Page:
             break
         counts.read(data, decode(data, ordinal))
     counts.end_group()
+    if portrayals is None:
+        portrayals = {} if run is None else bundled_portrayals(run.scenario)
     categories = (
-        [] if run is None or not has_ticks else list(category_figures(log, run.scenario, run.ticks))
+        [] if run is None or not has_ticks else list(category_figures(log, portrayals, run.ticks))
     )
     start = log.start()
     ticks = f", {_count(counts.ticks)} ticks" if counts.ticks else ""
@@ -258,7 +266,9 @@ def run_page(log: EventLog, collected: Path | None = None) -> Page:
     per = "tick" if has_ticks else "second"
     path = file_of(log)
     sections = [
-        collected_section(collected or (path and collected_beside(path))),
+        collected_section(
+            collected or (path and collected_beside(path)), names_by_field(portrayals)
+        ),
         _state(counts, per, categories),
         _rates(counts, per),
         _refusals(counts, per),
@@ -342,8 +352,8 @@ def _places(places: Sequence[float]) -> Figure:
         title="Mean place in the order of a group",
         note="Agents by the mean place of their batches, from 0, first, to 1, last. "
         "With a fair order the mean tends to 0.5.",
-        data={"mean place": edges, "agents": [*(counts[number] for number in range(20)), 0]},
-        lines=True,
+        x=Axis("mean place", edges),
+        data={"agents": [*(counts[number] for number in range(20)), 0]},
         steps=True,
     )
 
@@ -360,8 +370,8 @@ def _state(counts: RunCounts, per: str, categories: Sequence[Figure]) -> ReportS
         *categories,
         Figure(
             title="Entities by collection",
-            data={counts.x_name: bins.starts(), **levels},
-            lines=True,
+            x=Axis(counts.x_name, bins.starts()),
+            data=levels,
             steps=True,
         ),
     ]
@@ -425,8 +435,7 @@ def _lines(bins: Bins, x_name: str, title: str, note: str = "") -> Iterator[Figu
         shown[_OTHER] = [sum(column) for column in zip(*rest, strict=True)]
     if bins.width > 1:
         note = f"{note} Means over {bins.width} positions.".strip()
-    data = {x_name: bins.starts(), **shown}
-    yield Figure(title=title, note=note, data=data, lines=True)
+    yield Figure(title=title, note=note, x=Axis(x_name, bins.starts()), data=shown)
 
 
 def _count(value: int) -> str:

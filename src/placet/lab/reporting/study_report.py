@@ -16,7 +16,7 @@ from placet.lab.intervals import (
 )
 from placet.lab.paired import paired_differences
 from placet.lab.reporting.collected import multiples_section
-from placet.lab.reporting.drawings import Estimate, estimates, number_text
+from placet.lab.reporting.drawings import Estimate, estimates, lines_of_means, number_text
 from placet.lab.reporting.figures import (
     Figure,
     Page,
@@ -34,6 +34,10 @@ from placet.sweeps.results import Results
 _MEASURES: Final = ("admitted", "refused")
 _VALUES_MAX: Final = 24
 """Largest number of an option's values in one drawing."""
+
+_CROSSED: Final = 2
+_LINES_MAX: Final = 8
+"""Largest number of values of the second option: as many as there are colors."""
 
 _FACETS_MAX: Final = 12
 """Largest number of figures of a measure over one option."""
@@ -63,9 +67,23 @@ def study_page(folder: Path, results: Results) -> Page:
         _pairs(results),
         _intents(results),
         _failures(failed),
-        ReportSection(title="Runs", figures=listed("All runs", results.rows)),
+        ReportSection(title="Runs", figures=_runs(results)),
     ]
     return Page(title=folder.resolve().name, subtitle="a study", facts=facts, sections=sections)
+
+
+def _runs(results: Results) -> list[Figure]:
+    """Return the table of all runs, without the columns that have one value in all of them."""
+    alike = {
+        name: results.rows[0][name]
+        for name in results.columns
+        if name not in results.parameters
+        and len(results) > 1
+        and len({canonical([text_of(value)]) for value in results.column(name)}) == 1
+    }
+    rows = [{name: row[name] for name in results.columns if name not in alike} for row in results]
+    shown = ", ".join(f"{name} {text_of(value)}" for name, value in alike.items() if value != "")
+    return listed("All runs", rows, f"Of all runs: {shown}." if shown else "")
 
 
 def _multiples(results: Results) -> ReportSection:
@@ -86,12 +104,69 @@ def _intents(results: Results) -> ReportSection:
 
 
 def _figures(results: Results, measures: Sequence[str]) -> list[Figure]:
+    """Return the figures of each measure: those of two options at once, then those of each."""
     return [
         figure
         for measure in measures
-        for option in results.parameters
-        for figure in facets(results.rows, measure, option, results.parameters)
+        for figure in (
+            *crossed(results.rows, measure, results.parameters),
+            *(
+                figure
+                for option in results.parameters
+                for figure in facets(results.rows, measure, option, results.parameters)
+            ),
+        )
     ]
+
+
+def crossed(rows: Sequence[Row], measure: str, options: Sequence[str]) -> Iterator[Figure]:
+    """Yield figures of a measure over the first option, with a line for each value of the second.
+
+    One for each combination of the other options; none if there are too many values to read.
+    """
+    if len(options) < _CROSSED:
+        return
+    x, by, *others = options
+    facets_of = _combinations(rows, others)
+    lines_of = [
+        [
+            (text_of(group[0][by]), _estimates(group, measure, x, is_pooled=False))
+            for group in _combinations(facet, [by])
+        ]
+        for facet in facets_of
+    ]
+    estimates_of = [e for lines in lines_of for _, line in lines for e in line]
+    most = max((len(lines) for lines in lines_of), default=0)
+    places = {estimate.label for estimate in estimates_of}
+    is_readable = 1 < most <= _LINES_MAX and 1 < len(places) <= _VALUES_MAX
+    if not is_readable or len(facets_of) > _FACETS_MAX:
+        return
+    ends = [end for estimate in estimates_of for end in estimate.interval or ()]
+    y_range = y_range_of([*(estimate.mean for estimate in estimates_of), *ends])
+    for facet, lines in zip(facets_of, lines_of, strict=True):
+        where = ", ".join(f"{name} = {text_of(facet[0][name])}" for name in others)
+        yield Figure(
+            title=_title_of(measure),
+            note=f"by {x}, a line for each {by}{where and ', at '}{where}: means with 95 % "
+            f"intervals{_left_out(facet, measure)}",
+            data=table_of(
+                [{by: label, **_estimate_row(x, row)} for label, line in lines for row in line]
+            ),
+            drawing="" if y_range is None else lines_of_means(lines, measure, x, y_range),
+            y_range=y_range,
+        )
+
+
+def _combinations(rows: Sequence[Row], options: Sequence[str]) -> list[list[Row]]:
+    """Return the rows of each combination of the values of options, in the order of the values."""
+    found: dict[bytes, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: [_order(row[name]) for name in options]):
+        found.setdefault(canonical([row[name] for name in options]), []).append(row)
+    return list(found.values())
+
+
+def _title_of(measure: str) -> str:
+    return measure if measure in _MEASURES else measure.rpartition(":")[2]
 
 
 def facets(
@@ -102,11 +177,9 @@ def facets(
     Many combinations share one figure, which has no means, because those of unlike runs mislead.
     """
     others = [name for name in options if name != option]
-    combinations: dict[bytes, list[Row]] = {}
-    for row in sorted(rows, key=lambda row: [_order(row[name]) for name in others]):
-        combinations.setdefault(canonical([row[name] for name in others]), []).append(row)
+    combinations = _combinations(rows, others)
     is_pooled = len(combinations) > _FACETS_MAX
-    groups = [rows] if is_pooled else list(combinations.values())
+    groups = [rows] if is_pooled else combinations
     drawn = [_estimates(group, measure, option, is_pooled=is_pooled) for group in groups]
     shown = [estimate for facet in drawn for estimate in facet]
     if not 1 < len({estimate.label for estimate in shown}) <= _VALUES_MAX:
@@ -124,7 +197,7 @@ def facets(
         if is_pooled:
             where, how = "", f"each run; those of all values of {', '.join(others)} together"
         yield Figure(
-            title=measure if measure in _MEASURES else measure.rpartition(":")[2],
+            title=_title_of(measure),
             note=f"by {option}{where and ', at '}{where}: {how}{_left_out(group, measure)}",
             data=table_of([_estimate_row(option, estimate) for estimate in facet]),
             drawing="" if y_range is None else estimates(facet, measure, option, y_range),

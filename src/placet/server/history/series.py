@@ -42,7 +42,11 @@ def _read(folder: Path, _written_ns: int) -> dict[str, Json]:
     except (CollectError, MissingExtraError, DocumentError) as error:
         return {"series": [], "problem": str(error)}
     seqs = _seqs_of_ticks(tables)
-    drawn = [_series(figure, seqs) for figure in figures if TICK in figure.data]
+    drawn = [
+        _series(figure, [seqs[tick] for tick in figure.x.values])
+        for figure in figures
+        if figure.x is not None and figure.x.name == TICK
+    ]
     return {"series": drawn, "problem": ""}
 
 
@@ -57,13 +61,11 @@ def _seqs_of_ticks(tables: Tables) -> dict[int, int]:
     }
 
 
-def _series(figure: Figure, seqs: dict[int, int]) -> dict[str, Json]:
+def _series(figure: Figure, seqs: list[int]) -> dict[str, Json]:
     return {
         "name": figure.title,
         "note": figure.note,
-        "seqs": [seqs[tick] for tick in figure.data[TICK]],
-        "lines": [
-            {"name": name, "values": values} for name, values in figure.data.items() if name != TICK
-        ],
+        "seqs": seqs,
+        "lines": [{"name": name, "values": values} for name, values in figure.data.items()],
         "is_band": figure.band,
     }

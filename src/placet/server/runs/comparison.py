@@ -78,17 +78,15 @@ def series_of_run(log: EventLog) -> list[dict[str, Json]]:
         ScenarioError: Its scenario is not valid in this release.
     """
     sections = run_page(log).sections[:_SECTIONS]
-    figures = (figure for section in sections for figure in section.figures if figure.lines)
-    series = []
-    for figure in islice(figures, _FIGURES_MAX):
-        x_name, *names = figure.data
-        series.append(
-            {
-                "name": figure.title,
-                "note": figure.note,
-                "x_name": x_name,
-                "x": figure.data[x_name],
-                "lines": [{"name": name, "values": figure.data[name]} for name in names],
-            }
-        )
-    return series
+    figures = [figure for section in sections for figure in section.figures]
+    drawn = ((figure, figure.x) for figure in figures if figure.x is not None)
+    return [
+        {
+            "name": figure.title,
+            "note": figure.note,
+            "x_name": x.name,
+            "x": x.values,
+            "lines": [{"name": name, "values": values} for name, values in figure.data.items()],
+        }
+        for figure, x in islice(drawn, _FIGURES_MAX)
+    ]
