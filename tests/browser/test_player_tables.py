@@ -321,25 +321,24 @@ def by_state(state):
     rows = state["sir.people"].values()
     return {name: sum(row["state"] == at for row in rows) for at, name in enumerate("SIR")}
 """
-SERIES = """
-[collect]
-world = { sick = "sir_counts:sick", by_state = "sir_counts:by_state" }
-agents = ["sir.people/state"]
-"""
+COLLECT = (
+    'collect={ world = { sick = "sir_counts:sick", by_state = "sir_counts:by_state" }, '
+    'agents = ["sir.people/state"] }'
+)
 
 
 def test_collected_series_have_names_values_and_a_click_goes_there(browser, folder, monkeypatch):
     (folder / "sir_counts.py").write_text(FUNCTIONS)
-    sir = Path(scenarios.__file__).parent / "builtin" / "sir.toml"
-    (folder / "sir.toml").write_text(sir.read_text() + SERIES)
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    store, scenario = folder / "counted.db", str(folder / "sir.toml")
+    store = folder / "counted.db"
     command = [
         sys.executable,
         "-m",
         "placet",
         "run",
-        scenario,
+        "sir",
+        "--set",
+        COLLECT,
         "--store",
         str(store),
         "--no-verify",
