@@ -426,6 +426,7 @@ CASES_OF: dict[str, Any] = {
         "populations": "its names are examined in tests/scenarios/test_populations.py",
         **dict.fromkeys(("store", "name"), OPENED),
         "quotas": ["quotas of a simulation"],
+        "until": ["function of until"],
         "on_rule_error": ["on_rule_error"],
         "collector": ["field of collect"],
         "workers": ["place of workers"],

@@ -23,7 +23,7 @@ def collecting(tmp_path):
 def add(world, agents, tick, sheep):
     seq, now = 10 * tick, tick * 10**9
     world.rows.append((tick, seq, now, sheep, {"old": tick, "young": 1}))
-    agents.rows += [(tick, seq, now, name, age) for name, age in (("ann", 1), ("bob", tick))]
+    agents.rows += [(tick, seq, now, name, age) for name, age in (("ann", 1.5), ("bob", tick))]
 
 
 def test_the_parts_of_a_run_in_progress_and_its_sealed_tables_are_series_along_the_seqs(tmp_path):
@@ -43,7 +43,7 @@ def test_the_parts_of_a_run_in_progress_and_its_sealed_tables_are_series_along_t
         {"name": "young", "values": [1, 1, 1]},
     ]
     assert (age["name"], age["is_band"], len(age["lines"])) == ("age", True, 3)
-    assert age["lines"][1]["values"] == [1, 1.5, 2]
+    assert age["lines"][1]["values"] == [1.25, 1.75, 2.25]
     folder.seal()
     assert series_of(log) == found
 

@@ -14,12 +14,14 @@ EndCondition: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Called with the state, which it must not change; whether the run ends."""
 
 
-def end_condition_of(scenario: Scenario, given: EndCondition | None = None) -> EndCondition | None:
+def end_condition_of(
+    scenario: Scenario, given: EndCondition | str | None = None
+) -> EndCondition | None:
     """Return the condition that ends a run early; None if its scenario has none.
 
     Args:
         scenario: The scenario, which has the name of the condition.
-        given: The function of that name; None finds it.
+        given: The function of that name; a text or None finds it.
 
     Raises:
         ScenarioError: There is no such function.
@@ -27,7 +29,7 @@ def end_condition_of(scenario: Scenario, given: EndCondition | None = None) -> E
     spec = scenario.until
     if spec is None:
         return None
-    function = _found(scenario.name, spec) if given is None else given
+    function = given if callable(given) else _found(scenario.name, spec)
 
     def ends(state: Mapping[str, Any]) -> bool:
         try:
@@ -43,20 +45,21 @@ def end_condition_of(scenario: Scenario, given: EndCondition | None = None) -> E
     return ends
 
 
-def name_of_condition(source: str, until: object, *, is_recorded: bool) -> str:
+def name_of_condition(source: str | None, until: object, *, is_recorded: bool) -> str | None:
     """Return the name of a condition that a program passes, as a scenario file has it.
 
     Args:
-        source: Name of the run, for the error.
-        until: A function of the state, or `module:function`.
+        source: Name of the run, for the error; None is `simulation`.
+        until: A function of the state, `module:function`, or None, which is no condition.
         is_recorded: The name is recorded with a scenario, so that the function is found by it when
             the run is resumed.
 
     Raises:
         ScenarioError: It is neither, or it is not found by its name and `is_recorded`.
     """
-    if isinstance(until, str):
+    if until is None or isinstance(until, str):
         return until
+    source = "simulation" if source is None else source
     if not callable(until):
         problem = f"expected a function of the state, or 'module:function', got {until!r:.80}"
         raise ScenarioError(source, "until", problem)

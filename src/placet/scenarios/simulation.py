@@ -155,11 +155,9 @@ class Simulation:
             "quotas": quotas,
             "staleness_threshold": staleness_threshold,
             "on_rule_error": on_rule_error,
+            "until": name_of_condition(name, until, is_recorded=isinstance(domain, Scenario)),
         }
         changed = {key: value for key, value in options.items() if value is not None}
-        if until is not None:
-            known_as, is_recorded = name or "simulation", isinstance(domain, Scenario)
-            changed["until"] = name_of_condition(known_as, until, is_recorded=is_recorded)
         if isinstance(domain, Scenario):
             if populations is not None:
                 problem = "a scenario has its own populations; change them with `replace`"
@@ -173,8 +171,7 @@ class Simulation:
                 domain, agents or {}, changed, store or _MEMORY, populations or {}
             )
             setup = _continued(setup, anyway=anyway)
-            given = None if isinstance(until, str) else until
-            setup = replace(setup, ends=end_condition_of(setup.scenario, given))
+            setup = replace(setup, ends=end_condition_of(setup.scenario, until))
         config = replace(
             setup.config, snapshot_every_seqs=snapshot_every_seqs, compact_log=compact_log
         )

@@ -1,9 +1,9 @@
 """Columns of mappings: a function of the world that returns `{"S": 9, "I": 1}` fills `n.S`, `n.I`.
 
-While rows are collected such a column is JSON text, because later rows may have other keys. Where a
-table is sealed or read, each key becomes a column with a type of its own, and a row without the key
-has None there. A column stays JSON text if a cell of it is no mapping, it has more than `KEYS_MAX`
-keys, or the name of a key's column is not free.
+During a run such a column is JSON text, because later rows may have other keys. Sealed tables and
+tables in memory have a typed column for each key, with None in rows without the key. A column stays
+JSON text if one of its cells is another value, it has more than `KEYS_MAX` keys, or another column
+has the name of a key's column.
 """
 
 import json

@@ -197,7 +197,7 @@ def _end_of(integrity: IntegrityReport) -> str:
 
 
 def _unchecked(verification: "Verification | None") -> str:
-    """Return what a verification left out, as words; empty if every decision was re-executed."""
+    """Return in words which decisions were not re-executed; an empty text for none."""
     if verification is None:
         return "no decision was re-executed"
     parts = [f"{one.first_record} to {one.last_record}" for one in verification.unverified]

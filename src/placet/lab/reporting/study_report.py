@@ -82,7 +82,8 @@ def _runs(results: Results) -> list[Figure]:
         and len({canonical([text_of(value)]) for value in results.column(name)}) == 1
     }
     rows = [{name: row[name] for name in results.columns if name not in alike} for row in results]
-    shown = ", ".join(f"{name} {text_of(value)}" for name, value in alike.items() if value != "")
+    told = {name: text_of(v) for name, v in alike.items() if v is not None and v != ""}
+    shown = ", ".join(f"{name} {value}" for name, value in told.items())
     return listed("All runs", rows, f"Of all runs: {shown}." if shown else "")
 
 
