@@ -1,9 +1,13 @@
 """`placet explain` and `Orchestrator.explain`: their text and their JSON."""
 
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.cli.commands.explain import _change_rows, explanation_lines
+from placet.cli.commands.explain import _change_rows, _result_lines, explanation_lines
 from placet.cli.terminal import plain_lines
 from placet.domains.world import World
 from placet.history.bisect import bisect
@@ -396,3 +400,13 @@ async def test_an_open_world_explains_itself(store, tmp_path, monkeypatch):
     if store != "memory://":
         log = open_event_log(store)
         assert explain(log, "ann", req_id).notes
+
+
+def test_the_value_that_refused_a_batch_is_that_of_its_decision():
+    changed = [{"entity": "world.agents/ann", "now": {"team": None}}]
+    stage: Any = SimpleNamespace(refusals=[{"changed": changed}])
+    explained: Any = SimpleNamespace(conflict=None, stages=[stage], changes=[])
+    assert list(islice(_result_lines(explained), 2)) == [
+        "",
+        'world.agents/ann was then {"team":null}',
+    ]
