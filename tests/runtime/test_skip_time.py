@@ -12,7 +12,7 @@ from placet.stores.url import open_event_log
 
 
 @pytest.mark.parametrize("backpressure", ["reject", "dilate"])
-async def test_what_is_due_by_then_happens_and_the_log_replays(tmp_path, backpressure):
+async def test_skipped_time_wakes_tasks_and_scheduled_batches_and_replays(tmp_path, backpressure):
     store = f"sqlite:///{tmp_path}/world.db"
     config = OrchestratorConfig(store=store, log_level="critical", backpressure=backpressure)
     async with Orchestrator(World(), config) as world:

@@ -12,8 +12,8 @@ from placet.schemas.log.record import Admitted, EffectChanged, Settled, Settleme
 from placet.stores.snapshots.recovery import decode, recover
 
 _NOT_DONE: Final = re.compile(r"NotDone(: |$)")
-"""Output of an effect whose handler reported that the work was not done, by `NotDone` of
-`placet-tools`. A plain `DoNotRetry` says that further attempts are useless: it is given up."""
+"""Output of an effect whose handler reported that the work was not done, by an exception of that
+name. A plain `DoNotRetry` says that further attempts are useless: it is given up."""
 
 _Place = tuple[int, int]
 

@@ -25,7 +25,7 @@ _DECISIONS: Final = frozenset({DECIDE, AMEND})
 
 @dataclass(slots=True)
 class RequestsAround:
-    """What other records say about one request.
+    """The refusals and the approvals of one request, as other records have them.
 
     Attributes:
         refusals: Explanations of the refusals that intents noted, oldest first.
@@ -37,7 +37,7 @@ class RequestsAround:
 
 
 def requests_around(log: EventLog, agent_id: str, req_id: str) -> RequestsAround:
-    """Return what other records say about a request, which is known by its key. O(log).
+    """Return the noted refusals and the approvals of a request, found by its key. O(log).
 
     Args:
         log: The log; it is only read.
@@ -62,12 +62,14 @@ def requests_around(log: EventLog, agent_id: str, req_id: str) -> RequestsAround
                     request = intent["payload"]
                     if any(_is_of(one, agent_id, keys) for one in request["intents"]):
                         asked[request["id"]] = canonical(request["id"])
-                        found.approvals.append(_asked(_place(ordinal, record, noted), request))
+                        found.approvals.append(
+                            _request_text(_place(ordinal, record, noted), request)
+                        )
                 elif notes_time(intent["kind"]):
                     noted = NotedTime(intent["payload"], record.now_ns)
                 elif intent["kind"] in _DECISIONS and intent["payload"]["id"] in asked:
                     place = _place(ordinal, record, noted)
-                    found.approvals.append(_decided(place, intent["payload"]))
+                    found.approvals.append(_decision_text(place, intent["payload"]))
     return found
 
 
@@ -82,7 +84,7 @@ def _place(ordinal: int, record: Admitted, noted: NotedTime | None) -> str:
     return f"record {ordinal}, {noted.wall_time(record.now_ns):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _asked(place: str, request: Mapping[str, Json]) -> str:
+def _request_text(place: str, request: Mapping[str, Json]) -> str:
     role = f"a person with the role {request['role']!r}" if request["role"] else "a person"
     return (
         f"it was held for {role}: request {request['id']!r}, open for {request['seconds']:g} s of "
@@ -90,7 +92,7 @@ def _asked(place: str, request: Mapping[str, Json]) -> str:
     )
 
 
-def _decided(place: str, made: Mapping[str, Json]) -> str:
+def _decision_text(place: str, made: Mapping[str, Json]) -> str:
     verb = made.get("decision", "amend")
     if verb in {"expire", "stale"}:
         what = "was not decided in time" if verb == "expire" else "would not do what was shown"

@@ -45,8 +45,8 @@ class Selection:
         to_seq: Last seq; None is the end of the log.
         agents: Agents whose batches, registrations and changes are selected; empty is all.
         kinds: Kinds of intents; a batch with one of them is selected. Empty is all.
-        refused: Select refused batches only, and the notes of those that have no record; not those
-            that are held for a person.
+        refused: Select refused batches and notes of refusals only; no batch that is held for a
+            person.
         grep: Pattern that the type of the record and its content as JSON must contain.
     """
 

@@ -81,7 +81,7 @@ def _misfit(words: str) -> PydanticCustomError:
 
 
 def _in_words(error: ValidationError) -> str:
-    """Return what a model must change, for the two mistakes that it makes most often, or a text."""
+    """Return the text of a fault of arguments; plain words for a missing or unknown one."""
     place, found = ".".join(map(str, error.absolute_path)), error.instance
     at = f"{place}: " if place else ""
     if error.validator == "required" and isinstance(found, Mapping):

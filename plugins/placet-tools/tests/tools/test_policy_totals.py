@@ -166,7 +166,7 @@ async def test_a_new_sum_counts_the_calls_of_the_log_and_it_is_verified(tmp_path
 
 def test_the_entries_of_a_sum_are_bounded():
     marking = Marking("m", "started", "pay", (), summed="euro", within_ns=10**12)
-    mark = {}
+    mark: dict[str, object] = {}
     for number in range(totals.CALLS_MAX * 2 + 7):
         value = Fraction(1, 10**18)
         mark.update(totals.added(marking, mark or None, value, f"{number}", number))
@@ -188,10 +188,13 @@ AMOUNTS = st.decimals(min_value=0, max_value=100, places=2).map(float)
 def test_a_total_is_that_of_a_list_of_all_calls(calls, within):
     """Law: a call fits if and only if the values that count, and its own, are at most the limit."""
     marking = Marking("m", "started", "pay", (), summed="euro", within_ns=within)
-    mark, kept, now = {}, [], 0
+    mark: dict[str, object] = {}
+    kept: list[tuple[int, Fraction]] = []
+    now = 0
     for number, (amount, pause, fails) in enumerate(calls):
         now += pause
         value = totals.value_of(amount)
+        assert value is not None
         counted = [one for at, one in kept if not within or at + within > now]
         fits = sum(counted, Fraction(0)) + value <= 150
         found = totals.reached(marking, mark or None, value, 150, now)

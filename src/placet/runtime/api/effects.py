@@ -135,8 +135,8 @@ async def list_effects(
     """Return the effects in a state; None is all effects that an operator or executor may settle.
 
     These are listed oldest first, among them the `dead` ones whose outcome `on_settle` refused.
-    `state="dead"` lists after them the effects that were given up, and `failed` those that were
-    reported as not done, read from the log: O(log).
+    `state="dead"` lists after them the effects that were given up, read from the log: O(log).
+    `state="failed"` lists effects that a handler or a person reported as not done, likewise.
 
     Args:
         world: The open world.

@@ -91,7 +91,7 @@ def _nanoseconds(seconds: float, since_ns: int = 0) -> int:
 
 
 async def skip(world: WorldRuntime, seconds: float) -> None:
-    """Advance the time of a world that follows the machine's clock, and wake what is due.
+    """Advance the time of a world that follows the machine's clock, and wake the due tasks.
 
     Raises:
         ValueError: The clock is another, or the time is negative or not finite.
@@ -107,4 +107,4 @@ async def skip(world: WorldRuntime, seconds: float) -> None:
     now_ns = clock.now_ns()
     clock.skip(_nanoseconds(seconds, now_ns) - now_ns)
     world.timers.wake()
-    await world.actor.command(nothing)  # it looks at what is due
+    await world.actor.command(nothing)  # one cycle: it decides the due batches

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
+from placet.runtime.telemetry.error_frames import hide_variables
 from placet.runtime.telemetry.logging import configure_logging
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.error_frames import hide_variables
 from placet.schemas.errors import StoreError
 from placet.schemas.verdict import Verdict
 

@@ -1,8 +1,8 @@
-"""Lets simulated time go on by the time for which no process had the log open.
+"""Advances simulated time by the time for which no process had the log open.
 
 Quotas, `within`, `hold_s` and the hour after a denial are in simulated time, which stands still
 while the log is closed. So each opening of a lasting log notes the wall time, and the next one
-advances by what has passed since the last record. Both are in the log as any other intent and time:
+advances by the time since the last record. Both are in the log as any other intent and time:
 a replay reads no clock. A wall clock that was set back advances nothing.
 """
 

@@ -34,7 +34,7 @@ from placet_tools.frontend.catch_up import catch_up
 from placet_tools.frontend.earlier_calls import count_earlier_calls
 from placet_tools.frontend.extras import extra
 from placet_tools.frontend.parts.erasure import Erasure
-from placet_tools.frontend.parts.frames import hides_arguments, hides_arguments_sync
+from placet_tools.frontend.parts.frames import hides_arguments
 from placet_tools.frontend.parts.opening import values_beside
 from placet_tools.frontend.parts.sealed_values import SealedValues
 from placet_tools.frontend.plan_runner import PlanRunner
@@ -59,6 +59,7 @@ WAIT_S: Final = 300.0
 APPROVALS: Final = "approvals"
 
 
+@hides_arguments
 @explain_keywords
 class Gate:
     """The gate before the tools of a program: an async context manager, in one event loop.
@@ -190,7 +191,6 @@ class Gate:
 
     # calls
 
-    @hides_arguments
     async def call(
         self, tool: str, /, *, agent: str = "agent", key: str | None = None, **arguments: Json
     ) -> Outcome:
@@ -217,7 +217,6 @@ class Gate:
         call = self._made(new_key(key), (tool, arguments))
         return (await self._tasks.shielded(self._decide([call], agent, is_new=key is None)))[0]
 
-    @hides_arguments
     async def plan(
         self,
         calls: Sequence[tuple[str, Mapping[str, Json]]],
@@ -251,7 +250,6 @@ class Gate:
         made = self._plan(new_key(key), calls)
         return await self._tasks.shielded(self._decide(made, agent, is_new=key is None))
 
-    @hides_arguments
     async def outcome(self, key: str) -> Outcome:
         """Return the outcome of a call by its key; wait for one that runs, not for a person.
 
@@ -264,7 +262,6 @@ class Gate:
         """
         return await self._records.outcome(key)
 
-    @hides_arguments
     async def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
         """Settle a call that is in doubt, as a person found out what happened.
 
@@ -294,7 +291,6 @@ class Gate:
 
     # approvals
 
-    @hides_arguments
     async def approvals(self) -> list[Approval]:
         """Return the open requests for approval, the earliest to expire first.
 
@@ -303,7 +299,6 @@ class Gate:
         """
         return [await self._values.shown(one) for one in await self._inbox.open()]
 
-    @hides_arguments
     async def decide(
         self,
         approval: Approval | str,
@@ -356,7 +351,6 @@ class Gate:
         self._values.forget(result.outcomes)
         return result
 
-    @hides_arguments
     async def request_approval(
         self, calls: Sequence[tuple[str, Mapping[str, Json]]], *, agent: str, key: str
     ) -> bool:
@@ -376,7 +370,6 @@ class Gate:
         decided = self._decide(made, agent, is_new=False, runs=False)
         return any(one.status == "held" for one in await self._tasks.shielded(decided))
 
-    @hides_arguments
     async def decision(self, approval: Approval | str) -> RequestDecision:
         """Wait until a request is decided or expired, and return the decision with its outcomes.
 
@@ -389,7 +382,6 @@ class Gate:
 
     # personal data
 
-    @hides_arguments
     async def erase(self, subject: str) -> bool:
         """Erase the personal data of a subject: destroy its key, and record that.
 
@@ -535,6 +527,7 @@ class Gate:
         return outcomes
 
 
+@hides_arguments
 class SyncGate:
     """The gate of a program without an event loop; `with Gate(...)` returns it.
 
@@ -555,7 +548,6 @@ class SyncGate:
     def __repr__(self) -> str:
         return f"<Sync{repr(self.gate)[1:]}"
 
-    @hides_arguments_sync
     def call(
         self, tool: str, /, *, agent: str = "agent", key: str | None = None, **arguments: Json
     ) -> Outcome:
@@ -564,7 +556,6 @@ class SyncGate:
             lambda: self.gate.call(tool, agent=agent, key=key, **arguments)  # its repr has no value
         )
 
-    @hides_arguments_sync
     def plan(
         self,
         calls: Sequence[tuple[str, Mapping[str, Json]]],
@@ -575,27 +566,22 @@ class SyncGate:
         """Decide several calls as one batch, as `Gate.plan` does."""
         return self._portal.call(lambda: self.gate.plan(calls, agent=agent, key=key))
 
-    @hides_arguments_sync
     def outcome(self, key: str) -> Outcome:
         """Return the outcome of a call by its key, as `Gate.outcome` does."""
         return self._portal.call(self.gate.outcome, key)
 
-    @hides_arguments_sync
     def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
         """Settle a call that is in doubt, as `Gate.settle` does."""
         return self._portal.call(lambda: self.gate.settle(key, done=done, output=output))
 
-    @hides_arguments_sync
     def erase(self, subject: str) -> bool:
         """Erase the personal data of a subject, as `Gate.erase` does."""
         return self._portal.call(self.gate.erase, subject)
 
-    @hides_arguments_sync
     def approvals(self) -> list[Approval]:
         """Return the open requests for approval, as `Gate.approvals` does."""
         return self._portal.call(self.gate.approvals)
 
-    @hides_arguments_sync
     def decide(
         self,
         approval: Approval | str,
@@ -613,14 +599,12 @@ class SyncGate:
             )
         )
 
-    @hides_arguments_sync
     def request_approval(
         self, calls: Sequence[tuple[str, Mapping[str, Json]]], *, agent: str, key: str
     ) -> bool:
         """Request an approval of a plan if it needs one, as `Gate.request_approval` does."""
         return self._portal.call(lambda: self.gate.request_approval(calls, agent=agent, key=key))
 
-    @hides_arguments_sync
     def decision(self, approval: Approval | str) -> RequestDecision:
         """Wait until a request is decided or expired, as `Gate.decision` does."""
         return self._portal.call(self.gate.decision, approval)

@@ -102,7 +102,7 @@ class Enforcement:
             note_undone(markings.get(undone["tool"], ()), marks, call)
 
     def note_failed(self, draft: Draft, tool: str, effect: Effect) -> None:
-        """Give the values of a call that was not done back to the totals of the policy."""
+        """Take the values of a call that was not done from the totals of the policy."""
         markings = () if self.policy is None else self.policy.markings.get(tool, ())
         if any(marking.summed for marking in markings):
             call = MarkedCall(effect.payload["key"], effect.payload["args"], effect.agent_id)

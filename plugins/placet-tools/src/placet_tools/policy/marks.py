@@ -237,7 +237,7 @@ def note_done(
 
 
 def note_failed(markings: Iterable[Marking], marks: MarkStore, call: MarkedCall) -> None:
-    """Give the value of a call that failed, or was undone, back to the totals."""
+    """Take the value of a call that failed, or was undone, from the totals."""
     for marking in markings:
         name = mark_name(marking, call)
         mark = marks.get(name) if marking.summed else None

@@ -203,7 +203,7 @@ def test_a_policy_is_checked_by_the_tools_of_its_server(folder, placet):
         ("[tools.look]", "[tools.lok]", "tools.lok: no such tool"),
     ],
 )
-def test_a_policy_that_does_not_fit_its_server_is_told(folder, placet, old, new, fault):
+def test_a_policy_that_does_not_fit_its_server_exits_with_1(folder, placet, old, new, fault):
     listed(folder)
     _, file = policy(folder, CHECKED.replace(old, new))
     checked = placet("policy", "check", file, "--server", folder.server())
@@ -212,7 +212,7 @@ def test_a_policy_that_does_not_fit_its_server_is_told(folder, placet, old, new,
 
 
 @pytest.mark.parametrize("server", ["no-such-program-4711", "false", ""])
-def test_a_server_that_lists_no_tools_is_told(folder, placet, server):
+def test_a_server_that_lists_no_tools_is_an_error(folder, placet, server):
     _, file = policy(folder, CHECKED)
     checked = placet("policy", "check", file, "--server", server)
     assert checked.code == (1 if server else 2)

@@ -4,34 +4,17 @@ They pass two doors. By the executor an exception of a function goes to the log 
 by the gate an error of the store goes to the program, whose hooks and loggers may print variables.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any, Protocol, TypeVar, cast
+from types import FunctionType
+from typing import Any, TypeVar
 
+from placet.runtime.telemetry.error_frames import hide_variables
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect
-from placet.schemas.error_frames import hide_variables
-from placet_tools.tool import DeclaredTool
 
-_Method = TypeVar("_Method", bound=Callable[..., Awaitable[object]])
-_Plain = TypeVar("_Plain", bound=Callable[..., object])
-
-
-class GateOfTools(Protocol):
-    """A gate, whose tools may have marks."""
-
-    @property
-    def tools(self) -> Mapping[str, DeclaredTool]:
-        """The tools by name."""
-
-
-class GateInThread(Protocol):
-    """A gate whose event loop runs in a thread."""
-
-    @property
-    def gate(self) -> GateOfTools:
-        """The gate."""
+_Class = TypeVar("_Class", bound=type)
 
 
 def without_variables(handler: Callable[[Effect], Any]) -> Json:
@@ -59,11 +42,27 @@ def _forget(error: BaseException) -> None:
     error.__cause__ = error.__context__ = None
 
 
-def hides_arguments(method: _Method) -> _Method:
-    """Decorate an async method of a gate: with marks, its exceptions have no variables."""
+def hides_arguments(cls: _Class) -> _Class:
+    """Decorate a class of gates: with marks, exceptions of its public methods have no variables."""
+    for name, method in list(vars(cls).items()):
+        if not name.startswith("_") and isinstance(method, FunctionType):
+            setattr(cls, name, _hidden(method))
+    return cls
+
+
+def _hidden(method: FunctionType) -> Callable[..., Any]:
+    @wraps(method)
+    def call(gate: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # those of the method
+        try:
+            return method(gate, *args, **kwargs)
+        except BaseException as error:
+            if _has_marks(gate):
+                hide_variables(error)
+                del args, kwargs
+            raise
 
     @wraps(method)
-    async def hidden(gate: GateOfTools, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # its
+    async def wait(gate: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as above
         try:
             return await method(gate, *args, **kwargs)
         except BaseException as error:
@@ -72,24 +71,9 @@ def hides_arguments(method: _Method) -> _Method:
                 del args, kwargs
             raise
 
-    return cast("_Method", hidden)
+    return wait if iscoroutinefunction(method) else call
 
 
-def hides_arguments_sync(method: _Plain) -> _Plain:
-    """Decorate a plain method of a gate: with marks, its exceptions have no variables."""
-
-    @wraps(method)
-    def hidden(gate: GateInThread, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # its
-        try:
-            return method(gate, *args, **kwargs)
-        except BaseException as error:
-            if _has_marks(gate.gate):
-                hide_variables(error)
-                del args, kwargs
-            raise
-
-    return cast("_Plain", hidden)
-
-
-def _has_marks(gate: GateOfTools) -> bool:
-    return any(tool.marks for tool in gate.tools.values())
+def _has_marks(gate: Any) -> bool:  # noqa: ANN401  # a Gate, or the SyncGate of one
+    tools = getattr(gate, "gate", gate).tools
+    return any(tool.marks for tool in tools.values())
