@@ -92,7 +92,7 @@ def bundled_portrayals(recorded: Scenario) -> Portrayals:
 def table_problems(
     portrayals: Portrayals, tables: "Iterable[Table]"
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield name, key and problem of what the portrayals of tables name and the tables do not have.
+    """Yield name, key and problem of each field, width or network that does not fit its table.
 
     The fields of entities of other collections are declared nowhere; a reader of a state names a
     field that none has.
