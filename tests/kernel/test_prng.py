@@ -19,6 +19,7 @@ from placet.kernel.prng import (
     mix_lanes,
     mix_word,
 )
+from placet.schemas.errors import describe_error
 from placet.schemas.view import View
 
 WORDS = st.integers(0, 2**64 - 1)
@@ -118,3 +119,24 @@ def test_the_draws_of_a_moment_are_those_before_any_intent():
     assert view.randint_below(6, "dice") == draws.randint_below(6, "dice", "ann")
     with pytest.raises(ValueError, match="was made by hand and has no random numbers"):
         View(0, 0.0, "ann", {}).random("dice")
+
+
+@pytest.mark.parametrize(
+    ("draw", "why"),
+    [
+        (lambda view: view.randint_below("way", 4), r"got randint_below\('way', 4\)"),
+        (lambda view: view.random(4), "the purpose of a draw is its name, such as 'way', got 4"),
+    ],
+)
+def test_a_draw_with_swapped_or_other_arguments_is_a_type_error(draw, why):
+    with pytest.raises(TypeError, match=why):
+        draw(View(0, 0.0, "ann", {}, draws=MomentDraws(7, 3, 1)))
+
+
+def test_a_misspelled_draw_of_a_view_is_answered_with_the_nearest():
+    view = View(0, 0.0, "ann", {}, draws=MomentDraws(7, 3, 1))
+    with pytest.raises(AttributeError, match="a view has no 'random_unit'; did you mean 'random'"):
+        view.random_unit("way")
+    with pytest.raises(AttributeError) as raised:
+        view.random.choice([1, 2])  # type: ignore[attr-defined]  # as of Python's module
+    assert "view.random" in describe_error(raised.value)

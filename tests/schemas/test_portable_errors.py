@@ -73,6 +73,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "NotSent": (("text",), {"is_final": True}),
     "Problem": (("not_found", "none"), {"headers": {"allow": "GET"}, "store": "x"}),
     "ColumnViolation": (("A", "Fly", 7, "row 3 differs"), {}),
+    "SocketEnd": ((1008, "too large"), {}),
     "UnequalCallsError": ((), {}),
     "PropertyViolation": (("it holds", (), TraceRunner(World), "it does not"), {}),
 }

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from placet.actors.ports import EventLog
+from placet.history.position import Position
 from placet.history.timeline.timeline import Timeline
 from placet.lab import run_scenarios
 from placet.scenarios import Scenario
+from placet.scenarios.engine import run_scenario
+from placet.scenarios.fork import fork_run
 from placet.schemas.errors import StoreError
 from placet.server.runs import folder as folders
 from placet.server.runs.folder import RunFolder
@@ -258,3 +261,13 @@ def test_a_folder_that_is_gone_is_an_error_of_the_store(tmp_path):
     inside.rmdir()
     with pytest.raises(StoreError, match="cannot list"):
         runs.files()
+
+
+def test_a_fork_with_other_settings_is_listed_with_its_own(tmp_path):
+    run_scenario(Scenario.load("sir", overrides=["ticks=3"]), store=f"sqlite:///{tmp_path}/sir.db")
+    log = log_to_read(f"{tmp_path}/sir.db")
+    key = "populations.people.options.infect"
+    fork_run(log, str(tmp_path / "hot.db"), {key: 0.04}, world="hot", at=Position(tick=1))
+    rows = listed(tmp_path)
+    assert (rows["hot.db"]["world"], rows["sir.db"]["world"]) == ("hot", "sir")
+    assert rows["hot.db"]["settings"][key] != rows["sir.db"]["settings"][key]

@@ -32,7 +32,7 @@ from placet.envs.rendering import (
     RENDER_MODES,
     Rendering,
     captions_of,
-    require_portrayals,
+    checked_portrayals,
     require_render_mode,
 )
 from placet.history.timeline.moments import NO_PORTRAYALS
@@ -236,13 +236,13 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             self.state_space = state_space
         self._views: dict[str, View] = {}
         self.kernel = self._episodes.present()
-        require_portrayals(portrayal, self.kernel)
+        portrayals = checked_portrayals(portrayal, self.kernel)
         self._caption: Sequence[str] = ()
         self._rendering = None
         if render_mode is not None:
             cells = MapCells(adapter.map_cell, adapter.map_goals, adapter.map_blocked)
             self._rendering = Rendering(
-                render_mode, self.possible_agents, portrayal, cells, adapter.map_frame
+                render_mode, self.possible_agents, portrayals, cells, adapter.map_frame
             )
 
     def __getstate__(self) -> dict[str, Any]:

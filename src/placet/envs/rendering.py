@@ -8,7 +8,7 @@ from placet.envs.map_marks import MapMark, MapMarks
 from placet.envs.map_picture import Frame, MapCells, Pixels, draw_picture, pixels_of
 from placet.history.timeline.fold import played_of
 from placet.kernel import Kernel
-from placet.scenarios.portrayals import table_problems
+from placet.scenarios.portrayals import table_problems, with_networks
 from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.portrayal import Portrayal, Portrayals
 
@@ -39,11 +39,12 @@ def require_render_mode(mode: object) -> None:
         ) from error
 
 
-def require_portrayals(portrayals: object, kernel: Kernel) -> None:
-    """Check the form of portrayals, and the fields of those of tables.
+def checked_portrayals(portrayals: object, kernel: Kernel) -> Portrayals:
+    """Check the form of portrayals, and the fields of those of tables; find their networks.
 
     Raises:
-        ValueError: They are no mapping to `Portrayal`, or a table has no such field.
+        ValueError: They are no mapping to `Portrayal`, a table has no such field, or there is no
+            such network.
     """
     if not isinstance(portrayals, Mapping) or not all(
         isinstance(one, Portrayal) for one in portrayals.values()
@@ -52,8 +53,10 @@ def require_portrayals(portrayals: object, kernel: Kernel) -> None:
             "portrayal must map collections or tables to placet.scenarios.Portrayal, such as "
             f'{{"world.agents": Portrayal(color="team")}}, got {portrayals!r:.80}'
         )
-    for name, key, problem in table_problems(portrayals, kernel.registry.tables.values()):
+    found = with_networks("portrayal", portrayals)
+    for name, key, problem in table_problems(found, kernel.registry.tables.values()):
         raise ValueError(f"portrayal of {name}: {key}: {problem}")
+    return found
 
 
 class Rendering:

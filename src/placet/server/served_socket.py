@@ -22,7 +22,7 @@ class SocketEnd(Exception):  # noqa: N818  # it is no error of ours
     """
 
     def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason)
+        super().__init__(code, reason)
         self.code = code
         self.reason = reason
 

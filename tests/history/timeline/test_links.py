@@ -80,3 +80,8 @@ def test_nodes_and_the_agents_at_them_are_placed_by_the_network():
     (x, nowhere), (y, _) = decoded(above["x"]), decoded(above["y"])
     assert np.hypot(x - decoded(drawn["x"])[4], y - decoded(drawn["y"])[4]) < 0.3
     assert np.isnan(nowhere)
+
+
+def test_a_table_of_no_rows_has_no_links():
+    rows = table({"mate": ("i4", [], -1)}, 3, mate=[2, -1, 1])
+    assert pairs(links_of_rows(rows, "mate", 0)) == []

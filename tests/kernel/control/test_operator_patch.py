@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from placet.kernel import KernelConfig
-from placet.kernel.control.operator_patch import require_fork
+from placet.kernel.control.operator_patch import require_fork, with_origin
 from placet.kernel.gate.structure import Structure
 from placet.kernel.log.divergence import DecisionMismatch
-from placet.kernel.log.replay import Replayer, folded
+from placet.kernel.log.replay import Replayer, folded, forked_header
 from placet.kernel.log.sandbox import Sandbox
 from placet.kernel.log.verify import Verifier
 from placet.kernel.plugin.domain import Domain
@@ -152,6 +152,18 @@ def fork_of(past: Replayer, lab: Lab, **fields: Any) -> bytes:
     made = sandbox.produced_record()
     assert made is not None
     return made
+
+
+def test_a_fork_that_is_continued_otherwise_has_an_origin_of_its_own():
+    log: list[bytes] = []
+    kernel_of(sink=log)
+    past = folded(log)
+    plain = decode_record(fork_of(past, Lab(), dropped=[]))
+    assert isinstance(plain, ForkAdopted)
+    header = forked_header(past.header, with_origin(plain, {"scenario": "hot"}))
+    assert header.origin == {"scenario": "hot"}
+    assert past.header is not None
+    assert forked_header(past.header, plain).origin == past.header.origin
 
 
 def test_a_fork_takes_no_seq_and_renames_the_world():

@@ -15,8 +15,8 @@ from placet.schemas.codec import Json
 
 LINKS_MAX: Final = 50_000
 """Links of a collection or a table that are drawn."""
-_LAID_OUT_MAX: Final = 500
-"""Nodes that are laid out by their links: a second of work; beyond, scipy would be needed."""
+_LAID_OUT_MAX: Final = 499
+"""Nodes that are laid out by their links: a second of work; from 500 on, networkx needs scipy."""
 _SEED: Final = 1
 
 
@@ -94,6 +94,8 @@ def links_of_rows(table: PlayedTable, field: str, count: int) -> str:
     """
     import numpy as np  # noqa: PLC0415  # an extra
 
+    if not count:
+        return encoded_links([])
     others = table.column(field)[:count].reshape(count, -1).astype(np.int64)
     numbers = np.broadcast_to(np.arange(count)[:, None], others.shape)
     is_link = (others >= 0) & (others < count)

@@ -220,7 +220,7 @@ def _figure_of_values(
     for at_tick in _by_tick(rows):
         number: dict[str, Json] = dict.fromkeys(shown.values(), 0)
         for row in at_tick:
-            if row[name] in shown:
+            if isinstance(row[name], str | int | float) and row[name] in shown:
                 number[shown[row[name]]] += 1
         counts.append({**at_tick[0], name: number})
     return _figure_of_keys(name, "agents of each value", counts, name)

@@ -6,7 +6,7 @@ services that collect exceptions. So an exception that leaves a place where valu
 other frames: of the same files, functions and lines, and without variables.
 """
 
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Final
 
 _CODE: Final = compile("1 / 0", "", "exec")
@@ -26,32 +26,32 @@ def hide_variables(error: BaseException) -> None:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        one.__traceback__ = _without_variables(one.__traceback__)
+        BaseException.with_traceback(one, _without_variables(one.__traceback__))
         waiting += [one.__cause__, one.__context__]
         if isinstance(one, BaseExceptionGroup):
             waiting += one.exceptions
 
 
 def _without_variables(trace: TracebackType | None) -> TracebackType | None:
-    steps = []
+    steps: list[tuple[CodeType, str, int]] = []
     while trace is not None:
-        steps.append((_empty(trace.tb_frame), trace.tb_lineno))
-        trace = trace.tb_next
+        module = trace.tb_frame.f_globals.get("__name__", "")
+        steps.append((trace.tb_frame.f_code, module, trace.tb_lineno))
+        trace = trace.tb_next  # at the end no variable here has an old frame, which others refer to
     emptied: TracebackType | None = None
-    for frame, line in reversed(steps):
-        emptied = TracebackType(emptied, frame, _NO_POSITION, line)
+    for code, module, line in reversed(steps):
+        emptied = TracebackType(emptied, _empty(code, module), _NO_POSITION, line)
     return emptied
 
 
-def _empty(frame: FrameType) -> FrameType:
+def _empty(code: CodeType, module: str) -> FrameType:
     """Return a frame of the same file and function, in which an empty program was run."""
-    code = frame.f_code
     named = _CODE.replace(
         co_filename=code.co_filename, co_name=code.co_name, co_qualname=code.co_qualname
     )
     trace: TracebackType | None = None
     try:
-        exec(named, {"__name__": frame.f_globals.get("__name__", "")}, {})
+        exec(named, {"__name__": module}, {})
     except ZeroDivisionError as error:
         trace = error.__traceback__
     assert trace is not None, "the program divides by zero"

@@ -186,13 +186,14 @@ export class Client {
   #onOpen(opening) {
     this.#failures = 0;
     this.#opening = opening;
-    for (const [number, entry] of this.#unanswered) {
+    for (const [number, entry] of [...this.#unanswered]) {
+      entry.isInFlight = false;
       // Beyond the window the server would decide the batch a second time.
       if (entry.isSent && opening.sim_time - entry.simTime > opening.window.seconds) {
         const told = `the server remembers a batch for ${opening.window.seconds} s, and was away longer; ask verdictOf(reqId), or look at the state`;
-        this.#answer(number, "reject", new UnknownOutcomeError(told, entry.reqIds));
+        this.#unanswered.delete(number);
+        entry.reject(new UnknownOutcomeError(told, entry.reqIds));
       }
-      entry.isInFlight = false;
     }
     this.#tell("open", opening);
     this.#sendWaiting();
@@ -216,8 +217,11 @@ export class Client {
   #sendWaiting() {
     if (this.#opening === null) return;
     let room = this.#opening.in_flight_max ?? IN_FLIGHT_MAX;
+    let remembered = this.#opening.window.req_ids; // by the server: a batch beyond would be decided again
     for (const [number, entry] of this.#unanswered) {
-      if (room-- <= 0) return;
+      const isFirst = room === (this.#opening.in_flight_max ?? IN_FLIGHT_MAX);
+      remembered -= entry.reqIds.length;
+      if (room-- <= 0 || (remembered < 0 && !isFirst)) return;
       if (entry.isInFlight) continue;
       const size = new TextEncoder().encode(entry.text).length;
       if (size > this.#opening.message_bytes_max) {

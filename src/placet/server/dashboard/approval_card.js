@@ -195,6 +195,7 @@ export class Card {
     if (!this.approve) return;
     const { unread } = this.reading;
     this.approve.disabled = unread > 0;
+    if (this.instead) this.instead.disabled = unread > 0;
     this.unread.hidden = unread === 0;
     if (!unread) return;
     const all = made("button", "rest", "show everything");
@@ -226,6 +227,8 @@ export class Card {
       button.addEventListener("click", act);
       row.append(button);
     }
+    this.instead = row.firstChild;
+    this.gate();
     this.editor.append(row);
     this.show(true);
     this.fields[0].area.focus();
@@ -243,7 +246,7 @@ export class Card {
   show(isAmended) {
     this.editor.hidden = !isAmended;
     this.row.hidden = isAmended;
-    this.unread.hidden = isAmended || this.reading.unread === 0;
+    this.unread.hidden = this.reading.unread === 0;
   }
 
   decideAmended() {

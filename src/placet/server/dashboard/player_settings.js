@@ -178,7 +178,7 @@ async function start(kind) {
   const settings = Object.fromEntries(changed().map(({ setting, read }) => [setting.key, read()]));
   const isNext = byId("again-seed").value === "1";
   const body = { name: byId(`${kind}-name`).value.trim(), settings };
-  Object.assign(body, kind === "fork" ? { record: Math.max(0, doors.moment().record) } : { again: true, seed: found.seed + (isNext ? 1 : 0) });
+  Object.assign(body, kind === "fork" ? { record: Math.max(0, doors.moment().record) } : { again: true, seed: isNext ? found.seed + 1 : null });
   hold(true);
   say(kind, kind === "fork" ? "forking …" : "starting …");
   try {

@@ -11,6 +11,8 @@ from typing import IO, Final
 from placet.schemas.codec import Json, to_json
 
 _LINES_KEPT: Final = 20
+_LAST_LINES_S: Final = 0.2
+"""How long a reader of a failure waits for its last lines; it may be in an event loop."""
 _LAST_TICK_S: Final = 30.0
 """A run that is told to end completes its tick; one that takes longer is terminated."""
 
@@ -58,7 +60,7 @@ class RunProcess:
         """The last message of a run that failed; empty if it has not failed."""
         if not self._process.poll():
             return ""
-        self._reader.join(_LAST_TICK_S)
+        self._reader.join(_LAST_LINES_S)
         return next((line for line in reversed(self._lines) if line.strip()), "") or (
             f"it ended with code {self._process.returncode}"
         )

@@ -29,6 +29,7 @@ from placet.server.http.problems import Problem
 from placet.stores.reading import log_to_read
 from placet.stores.snapshots.files import files_beside
 from placet.stores.url import whereabouts_of
+from placet.tables.parts import collected_beside
 
 _BEGIN_S: Final = 60.0
 """Longest wait for the first record of a run; by then its process has imported its policies."""
@@ -107,6 +108,7 @@ class StartedRuns:
         path = whereabouts_of(source.log)
         self._folder = Path.cwd() if path is None else path.absolute().parent
         self._naming = Lock()
+        self._is_closed = False
         self._reserved: set[str] = set()
 
     @property
@@ -168,17 +170,22 @@ class StartedRuns:
                 raise Problem("request_invalid", error.problem, setting=error.key) from error
             except (AgentError, ValidationError, ValueError) as error:
                 raise Problem("request_invalid", str(error), setting="") from error
-            self._runs[wish.name] = run
+            with self._naming:
+                self._runs[wish.name] = run
+                is_late = self._is_closed
+        if is_late and run.process is not None:
+            run.process.close()
         return {"world": wish.name, "tick": run.came.tick or 0, "store": run.source.store}
 
     def close(self) -> None:
         """End the runs that were started here, after their tick."""
-        for run in self._runs.values():
-            if run.process is not None:
-                run.process.send({"command": "end"})
-        for run in self._runs.values():
-            if run.process is not None:
-                run.process.close()
+        with self._naming:
+            self._is_closed = True  # what is starting ends itself
+            processes = [run.process for run in self._runs.values() if run.process is not None]
+        for process in processes:
+            process.send({"command": "end"})
+        for process in processes:
+            process.close()
 
     @contextmanager
     def _reserve(self, name: str, is_taken: Callable[[str], bool]) -> Iterator[None]:
@@ -297,7 +304,8 @@ def _changes(scenario: Scenario, values: Mapping[str, Json]) -> dict[str, tuple[
 
 
 def _is_there(path: Path) -> bool:
-    return path.exists() or files_beside(path).folder.exists()
+    beside = (files_beside(path).folder, collected_beside(path))
+    return path.exists() or any(folder.exists() for folder in beside)
 
 
 def _has_records(path: Path) -> bool:

@@ -22,7 +22,7 @@ from placet.server.runs.comparison import parting_of, series_of_run, settings_of
 from placet.server.runs.filters import QUERY_CHARS_MAX, FilterError
 from placet.server.runs.notes import NOTE_CHARS_MAX, TAGS_MAX, InvalidNoteError, NotesError
 from placet.server.runs.opened import OpenFolder
-from placet.server.runs.summary import head_of
+from placet.server.runs.summary import RunCount, RunHead, head_of
 
 if TYPE_CHECKING:
     from placet.server.context import CallerContext
@@ -31,6 +31,7 @@ table = Routes("runs", are_questions=True)
 
 T = TypeVar("T")
 
+_CHUNK_RECORDS: Final = 2_000
 _USUAL: Final = (401, 403)
 _Name = Annotated[str, Meta(min_length=1, max_length=512)]
 
@@ -84,11 +85,18 @@ async def compare_runs(request: Request, query: PairQuery) -> Json:
             raise Problem("conflict", str(error)) from error
         return {
             "runs": names,
-            "settings": settings_of([head_of(log) for log in logs]),
+            "settings": settings_of([_head_of(log) for log in logs]),
             "parting": parting,
         }
 
     return await _answer(request, pair)
+
+
+def _head_of(log: EventLog) -> RunHead | None:
+    count = RunCount()
+    while not count.read_on(log, _CHUNK_RECORDS):
+        pass
+    return head_of(log, count.fork)
 
 
 @table.on("GET", "/runs/{run}/series", "List the series of a run", "", *_USUAL, 404, 409, 503)

@@ -223,7 +223,7 @@ class RunFolder:
         one.is_head_read = True
         try:
             with closing(self.open_log(str(self.folder / one.name))) as log:
-                one.head, one.error = head_of(log), ""
+                one.head, one.error = head_of(log, one.count.fork), ""
             if one.head is None:
                 one.is_counted = True
         except NoWorldError:  # an empty file, which a killed process may have left
@@ -261,6 +261,8 @@ class RunFolder:
                     one.count = RunCount()
                 while not self._is_closed.is_set():
                     if one.count.read_on(log, _CHUNK_RECORDS):
+                        if one.count.fork is not None:
+                            one.head = head_of(log, one.count.fork)
                         one.counts, one.is_counted = one.count.counts, True
                         return
         except _FAULTS as error:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from placet.actors.ports import EventLog
 from placet.history.column_rows import refused_count
 from placet.history.timeline.index import agents_in
+from placet.kernel.log.replay import forked_header
 from placet.scenarios.setup import ORIGIN
 from placet.schemas.codec import Json
 from placet.schemas.documents import parse_json
@@ -21,6 +22,7 @@ from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     Admitted,
     Columns,
+    ForkAdopted,
     Header,
     Record,
     Refused,
@@ -73,10 +75,14 @@ class RunHead:
         return self.ticks >= self.ticks_planned
 
 
-def head_of(log: EventLog) -> RunHead | None:
+def head_of(log: EventLog, fork: ForkAdopted | None = None) -> RunHead | None:
     """Return the head of a log; None of an empty one. O(1), or O(state) of a compacted log.
 
     No code that the log names is imported.
+
+    Args:
+        log: The log.
+        fork: The last record of it that made it a fork, which has another header from there on.
 
     Raises:
         StoreError: The log cannot be read.
@@ -85,6 +91,8 @@ def head_of(log: EventLog) -> RunHead | None:
     if not records:
         return None
     header = _header_of(log)
+    if fork is not None:
+        header = forked_header(header, fork)
     last = _record_at(log, records - 1)
     head = RunHead(
         world=header.world,
@@ -189,9 +197,11 @@ class RunCount:
 
     Attributes:
         records: Number of records that were read, those of a compacted beginning included.
+        fork: The last record that made the log a fork; None if none was read.
     """
 
     records: int = 0
+    fork: ForkAdopted | None = None
     _hash: bytes = b""
     _agents: set[str] = field(default_factory=set)
     _members: dict[str, int] = field(default_factory=dict)
@@ -250,6 +260,8 @@ class RunCount:
             self._admitted += len(agents_in(record))
         elif isinstance(record, Tick):
             self._ticks += 1
+        elif isinstance(record, ForkAdopted):
+            self.fork = record
         elif isinstance(record, TableMade) and record.members is not None:
             self._members[record.stem] = record.count
         elif isinstance(record, Columns):

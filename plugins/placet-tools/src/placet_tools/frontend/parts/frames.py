@@ -39,7 +39,8 @@ def without_variables(handler: Callable[[Effect], Any]) -> Json:
 
 def _forget(error: BaseException) -> None:
     hide_variables(error)
-    error.__cause__ = error.__context__ = None
+    for link in ("__cause__", "__context__"):  # also of a frozen dataclass
+        BaseException.__setattr__(error, link, None)
 
 
 def hides_arguments(cls: _Class) -> _Class:
