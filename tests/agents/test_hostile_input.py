@@ -678,7 +678,8 @@ async def test_a_replayed_session_with_approvals_differs_only_in_times() -> None
             world = session.world
             replay = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
             state = await world.state()
-            times = [state["approvals.requests"][hold].pop(name) for name in ("expires", "decided")]
+            names = ("requested", "expires", "decided")
+            times = [state["approvals.requests"][hold].pop(name) for name in names]
             assert min(times) > 0
             return state, replay
 

@@ -154,7 +154,7 @@ def fork_of(past: Replayer, lab: Lab, **fields: Any) -> bytes:
     return made
 
 
-def test_a_fork_that_is_continued_otherwise_has_an_origin_of_its_own():
+def test_a_fork_that_is_continued_with_other_settings_has_another_origin():
     log: list[bytes] = []
     kernel_of(sink=log)
     past = folded(log)

@@ -154,13 +154,9 @@ def _portrayals(log: EventLog, scenario: str | None) -> "Portrayals":
     from placet.scenarios import portrayals  # noqa: PLC0415  # pydantic, 60 ms
     from placet.scenarios.scenario import from_text  # noqa: PLC0415
     from placet.scenarios.setup import ORIGIN  # noqa: PLC0415
-    from placet.scenarios.values import ScenarioError  # noqa: PLC0415
 
     if scenario is not None:
-        found, _ = portrayals.portrayals_of(scenario)
-        if not found:
-            raise ScenarioError(scenario, "portrayal", 'is missing; add [portrayal."COLLECTION"]')
-        return found
+        return portrayals.given_portrayals(scenario)
     header = _header_of(log)
     text = None if header is None else header.origin.get(ORIGIN)
     return portrayals.bundled_portrayals(from_text(log.url, text)) if isinstance(text, str) else {}

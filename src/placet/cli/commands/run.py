@@ -253,7 +253,7 @@ def _watch(
         store,
         stop.is_set,
         given,
-        portrayal,
+        portrayal if scenario.portrayal else None,
         ticks_per_second,
         is_paced=is_paced,
         options=options,

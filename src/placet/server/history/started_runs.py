@@ -180,7 +180,7 @@ class StartedRuns:
     def close(self) -> None:
         """End the runs that were started here, after their tick."""
         with self._naming:
-            self._is_closed = True  # what is starting ends itself
+            self._is_closed = True  # a run that is starting is closed by `start`
             processes = [run.process for run in self._runs.values() if run.process is not None]
         for process in processes:
             process.send({"command": "end"})
