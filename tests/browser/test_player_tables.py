@@ -357,7 +357,8 @@ def test_collected_series_have_names_values_and_a_click_goes_there(browser, fold
         now = int(re.findall(r"\d+", sick.get_attribute("aria-label") or "")[0])
         expect(page.locator("#map-legend")).to_contain_text(f"infectious ({now})")
         keys = page.locator("#series .dot").evaluate_all(KEYS)
-        assert [text.split()[0] for text, _ in keys] == ["I", "R", "S"]
+        values = ["I", "R", "S", "susceptible", "infectious", "recovered"]
+        assert [text.split()[0] for text, _ in keys] == values
         assert len({ink for _, ink in keys}) == 3
         box = sick.bounding_box()
         assert box is not None

@@ -260,7 +260,8 @@ def test_policy_that_cannot_be_constructed_is_named(placet, own, monkeypatch):
 def test_invalid_proposal_of_a_policy_is_refused(placet, own, monkeypatch, proposed):
     own(f"return {proposed}")
     monkeypatch.delitem(sys.modules, "people", raising=False)
-    report = placet("run", "own.toml", "--store", "memory://", "--json").json()
+    refuse = ("--set", "on_rule_error='refuse'")
+    report = placet("run", "own.toml", "--store", "memory://", "--json", *refuse).json()
     assert report["intents"] == {"submitted": 150, "admitted": 149, "refused": 1}
     assert sum(n for code, n in report["refusals"].items() if code.startswith("structure/")) == 1
 

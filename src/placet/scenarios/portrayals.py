@@ -71,8 +71,13 @@ def given_portrayals(scenario: str | Path) -> Portrayals:
 
 
 def names_by_field(portrayals: Portrayals) -> dict[str, tuple[str, ...]]:
-    """Return the names of the values 0, 1, 2, ... of the fields that color marks."""
-    return {one.color: one.names for one in portrayals.values() if one.color and one.names}
+    """Return the names of the values 0, 1, 2, ... of the fields that color marks.
+
+    A field that two portrayals name differently has none.
+    """
+    given = {(one.color, one.names) for one in portrayals.values() if one.color and one.names}
+    fields = [field for field, _ in given]
+    return {field: names for field, names in given if field and fields.count(field) == 1}
 
 
 def shown_value(value: str, names: Sequence[str]) -> str:

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Final
 
 from placet.actors.ports import EventLog
+from placet.history.timeline.moments import NO_PORTRAYALS
 from placet.lab.reporting.collected import TICK, collected_figures
 from placet.lab.reporting.figures import Figure
+from placet.scenarios.portrayals import names_by_field
 from placet.schemas.codec import Json
 from placet.schemas.documents import DocumentError
 from placet.schemas.errors import MissingExtraError
+from placet.schemas.portrayal import Portrayals
 from placet.stores.url import whereabouts_of
 from placet.tables.parts import CollectError, collected_beside, read_written
 from placet.tables.table import Tables
@@ -20,7 +23,7 @@ _FOLDERS_KEPT: Final = 4
 """Folders whose series are kept until a file is written in them."""
 
 
-def series_of(log: EventLog) -> dict[str, Json]:
+def series_of(log: EventLog, portrayals: Portrayals = NO_PORTRAYALS) -> dict[str, Json]:
     """Return the series of the rows beside a log, as `list_series` answers them.
 
     They are those of the run's report: each number of the world, the keys of its mappings, deciles
@@ -31,14 +34,17 @@ def series_of(log: EventLog) -> dict[str, Json]:
     if folder is None or not folder.is_dir():
         return {"series": [], "problem": ""}
     written = (one.stat().st_mtime_ns for one in (folder, folder / "parts") if one.exists())
-    return _read(folder, max(written, default=0))
+    names = tuple(sorted(names_by_field(portrayals).items()))
+    return _read(folder, max(written, default=0), names)
 
 
 @lru_cache(maxsize=_FOLDERS_KEPT)
-def _read(folder: Path, _written_ns: int) -> dict[str, Json]:
+def _read(
+    folder: Path, _written_ns: int, names: tuple[tuple[str, tuple[str, ...]], ...]
+) -> dict[str, Json]:
     try:
         tables = read_written(folder)
-        figures = list(islice(collected_figures(tables), _SERIES_MAX))
+        figures = list(islice(collected_figures(tables, dict(names)), _SERIES_MAX))
     except (CollectError, MissingExtraError, DocumentError) as error:
         return {"series": [], "problem": str(error)}
     seqs = _seqs_of_ticks(tables)

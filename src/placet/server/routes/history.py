@@ -292,7 +292,9 @@ async def list_series(world: str, request: Request) -> Json:
 
     `problem` is a sentence where they cannot be read, else empty.
     """
-    return await _answer(world, request, lambda played: series_of(played.log))
+    return await _answer(
+        world, request, lambda played: series_of(played.log, played.source.portrayals)
+    )
 
 
 @_question("trace", "List the numbers of an entity over time", "Series")
