@@ -9,6 +9,7 @@ same digest. A run that needs actors (a clock that does not wait, effects, metri
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
@@ -308,7 +309,8 @@ def _close(world: KernelWorld, logger: "_Logger", thinkers: list[Thinkers]) -> N
         world.close()
     finally:
         if logger.cache_info().currsize:
-            logger().end()
+            with suppress(ValueError):  # the program has closed the stream of its log lines
+                logger().end()
 
 
 def _logger_of(config: OrchestratorConfig) -> "WorldLogger":
