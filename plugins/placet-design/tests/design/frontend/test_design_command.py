@@ -265,7 +265,7 @@ async def test_an_orchestrators_store_is_continued_with_its_own_configuration(pl
         pass
     assert placet("design", "beam 9 m", *STORE).code == 0
     refused = placet("design", "beam 10 m", *STORE)
-    assert (refused.code, "may design.set" in refused.err) == (1, True)
+    assert (refused.code, "may propose design.set" in refused.err) == (1, True)
 
 
 def test_a_design_keeps_its_stored_settings(placet):

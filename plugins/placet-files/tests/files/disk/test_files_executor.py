@@ -367,8 +367,8 @@ async def test_an_impossible_write_in_doubt_fails(folders, store, monkeypatch):
     monkeypatch.setattr(file_root, "_write", full)
     async with Orchestrator(folders.domain(), config_of(store)) as world:
         await world.wait_effects()
-        [dead] = await world.effects("dead")
-        assert dead.why == f"FileRefused: io_error: {PATH!r}: ENOSPC, No space left on device"
+        [failed] = await world.effects("failed")
+        assert failed.why == f"FileRefused: io_error: {PATH!r}: ENOSPC, No space left on device"
         assert await world.state(USAGE) == {"all": {"files": 0, "bytes": 0}}
 
 
