@@ -324,6 +324,7 @@ def gateway_cases() -> Iterator[Case]:
         ("erase", "new subject", lambda n: {"subject": f"{n:016x}"}),
         ("refuse_calls", "many calls", lambda _: {"agent": "a", "calls": refused, "left_out": 1}),
         ("pin", "undeclared", lambda _: {"tools": tools}),
+        ("note_time", "an opening", lambda n: {"at": f"2026-11-27T12:00:{n % 60:02d}+00:00"}),
     )
     for kind, name, payload in rows:
         yield Case(domain.kind_of(kind), name, opened, payload, recorder)
