@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from placet import Simulation
 from placet.domains.world import World
 from placet.lab import Collector, Scenario, run_scenarios
+from placet.lab.reporting.collected import collected_figures
 from placet.tables import mappings
 from placet.tables.arrow import arrow_array
 from placet.tables.mappings import gathered, mappings_of, with_key_columns
@@ -154,3 +155,10 @@ def test_the_columns_of_keys_have_the_values_of_the_mappings(rows):
 def test_numbers_that_are_not_finite_stay_numbers():
     spread = with_key_columns(table_of({"a": nan}, {"a": 1}), ["n"])
     assert str(spread.column("n.a").to_pylist()) == "[nan, 1.0]"
+
+
+def test_keys_that_name_the_values_of_a_field_have_its_order():
+    table = ran()
+    for names, order in ((("I", "S", "R"), ["I", "S"]), (("S",), ["S", "I"])):
+        figures = {one.title: one for one in collected_figures({"world": table}, {"state": names})}
+        assert list(figures["n"].data) == order

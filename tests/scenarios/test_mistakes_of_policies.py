@@ -166,7 +166,7 @@ def drawing(draw, ticks=9) -> list[str]:
 )
 def test_a_run_warns_once_of_global_random_numbers(draw, name):
     (warning,) = drawing(draw)
-    assert f"drew from the global {name} in tick 4" in warning
+    assert f"the global {name} was used in tick 4" in warning
     assert "view.random(purpose)" in warning
     assert drawing(lambda: random.Random(1).random()) == []
     assert drawing(draw, ticks=2) == []

@@ -10,9 +10,10 @@ import sys
 from typing import Final
 
 WARNING: Final = (
-    "a policy or a rule drew from the global {} in tick {}: no seed of the run decides those "
-    "numbers, so a repeated run has another outcome. Draw by view.random(purpose) and "
-    "view.randint_below(bound, purpose) in a policy, and by draft.draw(purpose) in a rule"
+    "the global {} was used in tick {}, by a policy, a rule, or another thread: no seed of the run "
+    "decides its numbers, so a repeated run may have another outcome. Draw by "
+    "view.random(purpose) and view.randint_below(bound, purpose) in a policy, and by "
+    "draft.draw(purpose) in a rule"
 )
 
 

@@ -335,7 +335,7 @@ class NewPopulation:
 
 @runtime_checkable
 class Domain(Protocol):
-    """Base class of a domain: the kinds of intents, and the rules that apply them.
+    """Base class of a domain: its kinds of intents, each with the rule that executes it.
 
     A subclass sets `name`, `version` and `kinds`; every other attribute and method has a default.
     The hooks (`on_...`) change the state at fixed moments. `sight`, or else `may_see` and

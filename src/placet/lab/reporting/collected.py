@@ -75,7 +75,7 @@ def collected_figures(
         DocumentError: A cell is no JSON text.
     """
     if "world" in tables:
-        yield from _world_figures(tables["world"])
+        yield from _world_figures(tables["world"], names)
     if "agents" in tables:
         yield from _agent_figures(tables["agents"], names)
 
@@ -154,7 +154,9 @@ def _key_means(
     return _x_axis([at_tick[0] for at_tick in shown]), lines
 
 
-def _world_figures(table: ArrowTable) -> Iterator[Figure]:
+def _world_figures(
+    table: ArrowTable, names: Mapping[str, Sequence[str]] = _NO_NAMES
+) -> Iterator[Figure]:
     rows = _thinned(_rows(table))
     for name in _numbers(rows):
         values = [value if is_finite(value := row[name]) else None for row in rows]
@@ -165,7 +167,7 @@ def _world_figures(table: ArrowTable) -> Iterator[Figure]:
             data={name: values},
         )
     for name in _names(rows, dict):
-        yield _figure_of_keys(name, "of the world, a series for each key", rows, name)
+        yield _figure_of_keys(name, "of the world, a series for each key", rows, name, names)
 
 
 def _rows(table: ArrowTable) -> list[dict[str, Json]]:
@@ -230,11 +232,22 @@ def _order(value: Json) -> tuple[bool, Json]:
     return isinstance(value, str), value
 
 
-def _figure_of_keys(title: str, note: str, rows: Sequence[Mapping[str, Json]], name: str) -> Figure:
-    """Return a figure of a column of mappings: a series for each key that has numbers."""
+def _figure_of_keys(
+    title: str,
+    note: str,
+    rows: Sequence[Mapping[str, Json]],
+    name: str,
+    names: Mapping[str, Sequence[str]] = _NO_NAMES,
+) -> Figure:
+    """Return a figure of a column of mappings: a series for each key that has numbers.
+
+    Keys that are names of the values of one field have the order, and so the colors, of that field.
+    """
     cells = [cell if isinstance(cell := row[name], dict) else {} for row in rows]
     known = dict.fromkeys(key for cell in cells for key in cell)
     keys = [key for key in known if any(is_finite(cell.get(key)) for cell in cells)]
+    order: Sequence[str] = next((one for one in names.values() if {*keys} <= {*one}), keys)
+    keys = sorted(keys, key=order.index)
     data = {
         key: [v if is_finite(v := cell.get(key)) else None for cell in cells]
         for key in keys[:_SERIES_MAX]

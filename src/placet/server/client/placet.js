@@ -216,12 +216,12 @@ export class Client {
   /** Send batches in the order of the calls, as many as the server reads. */
   #sendWaiting() {
     if (this.#opening === null) return;
-    let room = this.#opening.in_flight_max ?? IN_FLIGHT_MAX;
-    let remembered = this.#opening.window.req_ids; // by the server: a batch beyond would be decided again
+    const roomMax = this.#opening.in_flight_max ?? IN_FLIGHT_MAX;
+    let [batches, reqIds] = [0, 0];
     for (const [number, entry] of this.#unanswered) {
-      const isFirst = room === (this.#opening.in_flight_max ?? IN_FLIGHT_MAX);
-      remembered -= entry.reqIds.length;
-      if (room-- <= 0 || (remembered < 0 && !isFirst)) return;
+      batches += 1;
+      reqIds += entry.reqIds.length; // beyond those that the server remembers, it would decide a batch again
+      if (batches > roomMax || (batches > 1 && reqIds > this.#opening.window.req_ids)) return;
       if (entry.isInFlight) continue;
       const size = new TextEncoder().encode(entry.text).length;
       if (size > this.#opening.message_bytes_max) {

@@ -93,7 +93,7 @@ function partingText({ is_equal: isEqual, record, seq, tick, part: what, values,
   const [one, other] = values.map((value) => cellText(value, 60));
   const place = record === 0 ? "They differ from the beginning" : `They part in tick ${whole(tick + 1)}, at record ${whole(record)}, after seq ${whole(seq)}`;
   const acted = agents ? `. ${whole(agents)} ${agents === 1 ? "agent or population" : "agents and populations"} acted differently` : "";
-  return `${place}: ${tame(what, 120)}, ${one} and ${other}${acted}.`;
+  return `${place}: ${tame(what, 120)}: ${one} in the first run, ${other} in the second${acted}.`;
 }
 
 function showSettings(settings) {
