@@ -144,9 +144,9 @@ def _count_column(
 
 
 def _chosen(moments: Sequence[_Counts], portrayals: Portrayals) -> list[tuple[str, str]]:
-    """Return the fields to draw; those that color marks come first.
+    """Return the fields that get a figure, those that color marks first.
 
-    Such a field has few values in every moment that counts it, and its counts change.
+    Those are the fields of few values whose counts change in the run.
     """
     keys = dict.fromkeys(key for moment in moments for key in moment)
     last = moments[-1] if moments else {}
