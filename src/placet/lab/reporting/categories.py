@@ -144,9 +144,9 @@ def _count_column(
 
 
 def _chosen(moments: Sequence[_Counts], portrayals: Portrayals) -> list[tuple[str, str]]:
-    """Return the fields that get a figure, those that color marks first.
+    """Return the fields that get a figure; fields that color marks come first.
 
-    Those are the fields of few values whose counts change in the run.
+    A field gets one if it has few values and their counts change in the run.
     """
     keys = dict.fromkeys(key for moment in moments for key in moment)
     last = moments[-1] if moments else {}
