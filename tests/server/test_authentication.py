@@ -22,6 +22,7 @@ ROUTES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("DELETE", "agents/alice", None, (204, 403, 403, 401)),
     ("GET", "state", None, (200, 200, 200, 401)),
     ("GET", "state?agent=alice", None, (200, 200, 403, 401)),
+    ("GET", "faults", None, (200, 403, 403, 401)),
     ("GET", "events", None, (200, 200, 200, 401)),
     ("GET", "events?agent=alice", None, (200, 200, 403, 401)),
     ("POST", "step", {"dt": 1}, (409, 403, 403, 401)),

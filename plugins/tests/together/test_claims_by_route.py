@@ -57,7 +57,7 @@ They say nothing of a world that the token has no claim to.
 READS_BY_POST = {"parse_sentence"}
 OPERATORS = {
     *("get_history", "get_moment", "list_steps", "find_record", "get_entity", "get_view"),
-    *("list_series", "list_trace"),
+    *("list_series", "list_trace", "list_faults"),
     *("explain_request", "fork_world", "step_world", "pause_world", "resume_world"),
     *("register_agent", "set_agent_permissions", "suspend_agent", "resume_agent", "remove_agent"),
     *("open_session", "close_session", "set_session_mode"),

@@ -208,6 +208,24 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         optional=("next",),
     ),
     "Event": _object(seq=_SEQ, record=_SEQ, type=_TEXT, sim_time=_NUMBER, is_open=True),
+    "Faults": _object(
+        since_s=_NUMBER,
+        left_out=_SEQ,
+        faults=array_schema(
+            _object(
+                number=_SEQ,
+                where=_TEXT,
+                error=_TEXT,
+                place=_TEXT,
+                traceback=_TEXT,
+                seq=_or_null("integer"),
+                first_s=_NUMBER,
+                last_s=_NUMBER,
+                times=_SEQ,
+                is_restarted=_BOOLEAN,
+            )
+        ),
+    ),
     "Events": _object(events=array_schema(ref("Event")), next_record=_SEQ, is_end=_BOOLEAN),
     "Histories": _object(
         worlds=array_schema(_object(world=_TEXT, fork=_BOOLEAN)), live=_BOOLEAN, runs=_BOOLEAN

@@ -7,6 +7,7 @@ import { ask, askText, Away, hasToken, Refusal, setToken, takeFromAddress } from
 import { clearApprovals, readApprovals } from "./approvals.js";
 import { byId, made, show, write } from "./chart.js";
 import { clearFeed, startFeed, tell } from "./events.js";
+import { clearFaults, readFaults } from "./failures.js";
 import { clearMap, collections, placeAll, placeChanged, startMap } from "./map.js";
 import { History, parseMetrics, reading, total } from "./metrics.js";
 import { showAgents, showFacts, showLoad, showRates, SPAN_MS } from "./panels.js";
@@ -61,6 +62,7 @@ function beginAgain(name) {
   clearFeed();
   clearMap();
   clearApprovals();
+  clearFaults();
 }
 
 // the rounds
@@ -129,6 +131,7 @@ async function look() {
     await readReadiness(at);
     await readMetrics(at);
     await readPlans(at);
+    if (at.mayMeasure) await readFaults(worldPath("/faults"), () => looking === at, momentLink);
   }
   if (looking !== at) return;
   at.round += 1;
@@ -193,6 +196,13 @@ async function readMetrics(at) {
     if (!(error instanceof Refusal && error.status === 403)) throw error;
     at.mayMeasure = false;
   }
+}
+
+/** Make the link to the moment of the player at a seq. */
+function momentLink(seq) {
+  const link = made("a", "small", `the moment at seq ${whole(seq)}`);
+  link.href = `play#${new URLSearchParams({ world: looking.name, seq })}`;
+  return link;
 }
 
 async function readAgents(at) {
@@ -333,6 +343,7 @@ function turnAway(why = "The server does not know this token. Was it started aga
   failures = 0;
   clearFeed();
   clearMap();
+  clearFaults();
   document.body.classList.remove("away");
   document.title = "placet";
   stand("waiting", "no token");

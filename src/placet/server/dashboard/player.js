@@ -4,6 +4,7 @@ import { ask, askText, Away, hasToken, Refusal, setToken, takeFromAddress } from
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
 import { readApprovals } from "./approvals.js";
+import { clearFaults, readFaults } from "./failures.js";
 import { addToFeed, showFeed } from "./player_feed.js";
 import { clearInspect, inspectEntity, inspectEvent, refreshInspect, startInspect } from "./player_inspect.js";
 import { showHistory, showPosition, startLine } from "./player_line.js";
@@ -26,6 +27,7 @@ let moment = null;
 let wanted = null; // the newest place that was asked for while another answer was awaited
 let isAsking = false;
 let isAtEnd = false;
+let hasFaults = true; // the server answers for the exceptions of this world
 let isLive = false; // the server decides in the worlds that it plays
 let play = null; // {steps, isFetching, next, tablesAt}
 
@@ -270,6 +272,20 @@ async function suspend(agent, isSuspended) {
   say(isSuspended ? `${tame(agent, 60)} is suspended: its batches are refused until it is resumed.` : `${tame(agent, 60)} is resumed.`);
 }
 
+/** Read the exceptions of the process that has the world open; a fork is in none. */
+async function readFaultsOf(of) {
+  const isHere = await readFaults(worldPath("/faults"), () => of === world, momentButton);
+  if (of === world) hasFaults = isHere;
+}
+
+/** Make the way to the moment at a seq. */
+function momentButton(seq) {
+  const button = made("button", "link small", `the moment at seq ${whole(seq)}`);
+  button.type = "button";
+  button.addEventListener("click", () => jump({ seq }));
+  return button;
+}
+
 async function watch() {
   for (;;) {
     let wait = GROWING_MS;
@@ -278,6 +294,7 @@ async function watch() {
         await readHistory();
         await follow();
         if (history.controls.includes("approvals")) await readApprovals(worldPath);
+        if (hasFaults && isLive) await readFaultsOf(world);
         document.body.classList.remove("away");
         if (history && history.indexed < history.records) wait = READING_MS;
       } catch (error) {
@@ -324,10 +341,11 @@ async function open() {
   }
 }
 
-/** Return the place that an address names by a record or a tick; null if it names none. */
+/** Return the place that an address names by a record, a seq or a tick; null if it names none. */
 function placeIn(given) {
-  const [record, tick] = ["record", "tick"].map((name) => (/^\d+$/.test(given.get(name) ?? "") ? given.get(name) : null));
+  const [record, seq, tick] = ["record", "seq", "tick"].map((name) => (/^\d+$/.test(given.get(name) ?? "") ? given.get(name) : null));
   if (record !== null) return { record, batch: given.get("batch") ?? undefined };
+  if (seq !== null) return { seq };
   return tick === null ? null : { tick };
 }
 
@@ -363,6 +381,8 @@ async function openWorld(name, place) {
   clearInspect();
   clearSeries();
   clearSettings();
+  clearFaults();
+  hasFaults = true;
   byId("worlds").value = name;
   document.title = `${tame(name)} · placet player`;
   await readHistory();

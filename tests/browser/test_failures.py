@@ -1,0 +1,81 @@
+"""Exceptions in the pages: their text, their place, and the traceback that opens."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+pytestmark = pytest.mark.slow
+
+AGENT = "alice"
+
+
+class Server:
+    """A running `placet serve` of the faulty domain, with an agent."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.url, self.token = f"{told['url'].rstrip('/')}/", told["operator_token"]
+        self.count = 0
+        self.post("agents", {"agent_id": AGENT})
+
+    def post(self, path: str, body: object) -> None:
+        headers = {"authorization": f"Bearer {self.token}"}
+        url = f"{self.url}api/v1/worlds/world/{path}"
+        assert httpx.post(url, json=body, headers=headers, timeout=60).status_code < 600
+
+    def propose(self, kind: str) -> None:
+        self.count += 1
+        req_id = f"{AGENT}:{self.count}"
+        self.post("batches", [{"agent_id": AGENT, "req_id": req_id, "kind": kind, "payload": {}}])
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    command = [sys.executable, "-m", "placet", "serve", "--json", "--port", "0"]
+    command += ["--domain", "tests.browser.faulty:Faulty"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield Server(json.loads(process.stdout.readline()))
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def page_of(browser: Browser, url: str) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(url)
+    yield page
+    expect(page.locator("#forged")).to_have_count(0)
+    assert "\u202e" not in page.locator("body").inner_text()
+    assert errors == []
+    context.close()
+
+
+def test_the_dashboard_shows_an_exception_with_its_traceback(browser: Browser, server: Server):
+    server.propose("Spoil")
+    server.propose("Send")
+    with page_of(browser, f"{server.url}#token={server.token}") as page:
+        spoiled = page.locator("#failures details").filter(has_text="the cask of alice")
+        expect(spoiled).to_contain_text("rule of Spoil")
+        expect(spoiled).to_contain_text("faulty.py:")
+        expect(page.locator("#failures details")).to_have_count(2)
+        expect(page.locator("#failures-say")).to_contain_text("Of this process alone")
+        expect(spoiled.locator("pre")).to_be_hidden()
+        spoiled.locator("summary").click()
+        expect(spoiled.locator("pre")).to_contain_text("Traceback (most recent call last)")
+        server.propose("Spoil")
+        expect(spoiled).to_contain_text("2 times")
+        expect(spoiled.locator("pre")).to_be_visible()
+        spoiled.get_by_role("link").click()
+        expect(page.locator("#at-seq")).not_to_have_text("0")
+        expect(page.locator("#failures details")).to_have_count(2)
