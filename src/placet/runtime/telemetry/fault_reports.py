@@ -6,23 +6,15 @@ exception may hold what its readers may not see. A traceback has source lines an
 
 from collections import deque
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from time import time
-from traceback import TracebackException, extract_tb
 from typing import Final
 
+from placet.history.tracebacks import place_in_traceback, traceback_of
 from placet.runtime.telemetry.error_frames import hide_variables
 from placet.schemas.errors import StoreError, describe_error
 
 FAULTS_KEPT: Final = 64
 """Different faults of which place and traceback are kept; the oldest is forgotten then."""
-
-TRACEBACK_CHARS_MAX: Final = 8_000
-"""Characters of a traceback; of a longer one the middle is left out."""
-
-_PACKAGE: Final = f"{Path(__file__).parents[2]}/"
-_DOMAINS: Final = f"{_PACKAGE}domains/"
 
 
 @dataclass(slots=True)
@@ -74,6 +66,8 @@ class FaultReports:
         """Keep the first exception of a fault, and return its report."""
         now = time()
         is_told = isinstance(error, StoreError)
+        if not is_told:  # the variables are payloads, which a renderer of log lines may print
+            hide_variables(error)
         number = self.left_out + len(self._kept) + 1
         report = FaultReport(
             number,
@@ -102,46 +96,3 @@ class FaultReports:
         """Return the faults that were raised after a time, the one that was raised last first."""
         found = (report for report in self._kept if report.last_s > after_s)
         return sorted(found, key=lambda report: report.last_s, reverse=True)
-
-
-def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an exception and of its causes, of bounded length, as text.
-
-    The frames of the exception have no variables from then on.
-    """
-    hide_variables(error)
-    text = "".join(TracebackException.from_exception(error, compact=True).format())
-    text = text.encode("utf-8", "replace").decode()
-    left = len(text) - TRACEBACK_CHARS_MAX
-    if left <= 0:
-        return text
-    half = TRACEBACK_CHARS_MAX // 2
-    return f"{text[:half]}\n… {left} characters are left out …\n{text[-half:]}"
-
-
-def place_in_traceback(error: BaseException) -> str:
-    """Return the place of an exception, `FILE:LINE in FUNCTION`; empty if it was not raised.
-
-    It is the last line outside of placet and of installed libraries, domains of placet included;
-    without one, the last line.
-    """
-    frames = extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_of_library(frame.filename)]
-    for last in (own or frames)[-1:]:
-        return f"{last.filename}:{last.lineno} in {last.name}"
-    return ""
-
-
-def _is_of_library(file: str) -> bool:
-    if file.startswith(_PACKAGE):
-        return not file.startswith(_DOMAINS)
-    return file.startswith(_installed())
-
-
-@cache
-def _installed() -> tuple[str, ...]:
-    """Return the beginnings of the names of library files, and of code that has no file."""
-    import sysconfig  # noqa: PLC0415  # few programs have a fault
-
-    paths = sysconfig.get_paths()
-    return ("<", *(f"{paths[name]}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")))

@@ -2,6 +2,7 @@
 
 import { ask, Refusal } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
+import { failure } from "./failures.js";
 import { said, span, tame, whole } from "./format.js";
 import { tracedRows } from "./player_series.js";
 import { cellText, tree } from "./tree.js";
@@ -229,8 +230,9 @@ async function why(event, agent = null) {
     part.append(tree(Object.fromEntries(Object.entries(fields ?? {}).map(([name, { before, after }]) => [name, `${cellText(before)} → ${cellText(after)}`]))));
     return part;
   });
+  const faults = (told.faults ?? []).map(({ where, ...fault }) => failure({ ...fault, about: [where] }));
   const notes = (told.notes ?? []).map((note) => made("p", "quiet small", tame(note, 400)));
-  return [heading, stages, ...(changes.length ? [made("h3", "", "What it changed"), ...changes] : []), ...notes];
+  return [heading, ...faults, stages, ...(changes.length ? [made("h3", "", "What it changed"), ...changes] : []), ...notes];
 }
 
 /** Build the text of a condition and of the value found at its path. */
