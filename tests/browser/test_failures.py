@@ -79,3 +79,39 @@ def test_the_dashboard_shows_an_exception_with_its_traceback(browser: Browser, s
         spoiled.get_by_role("link").click()
         expect(page.locator("#at-seq")).not_to_have_text("0")
         expect(page.locator("#failures details")).to_have_count(2)
+
+
+def test_the_story_of_an_agent_is_told_and_each_line_leads_to_its_moment(
+    browser: Browser, server: Server
+):
+    for kind in ("Count", "Spoil", "Send", "Count"):
+        server.propose(kind)
+    with page_of(browser, f"{server.url}#token={server.token}") as page:
+        page.locator("#agents").get_by_role("link", name=AGENT).click()
+        story = page.locator(".story")
+        expect(page.locator("#inspect h3")).to_have_text("The story of alice")
+        expect(story.locator("li").last).to_contain_text("joined")
+        sent = story.locator("li").filter(has_text="effect faulty.post")
+        expect(sent.first).to_contain_text("failed ConnectionError: no answer")
+        page.get_by_label("newest first").uncheck()
+        expect(story.locator("li").first).to_contain_text("joined")
+        page.get_by_label("failures only").check()
+        expect(story.locator("li").filter(has_text="Count")).to_have_count(0)
+        spoiled = story.locator("li").filter(has_text="domain/rule_error").first
+        seq = spoiled.locator(".seq").inner_text()
+        spoiled.get_by_role("button").click()
+        expect(page.locator("#at-seq")).to_have_text(seq)
+        expect(story).to_be_visible()
+
+
+def test_why_of_a_rule_that_raised_has_its_traceback(browser: Browser, server: Server):
+    server.propose("Spoil")
+    with page_of(browser, f"{server.url}play#token={server.token}") as page:
+        page.locator("#feed button").filter(has_text="domain/rule_error").first.click()
+        page.get_by_role("button", name="Why").click()
+        found = page.locator("#inspect details.failure")
+        expect(found).to_contain_text("the cask of alice")
+        found.locator("summary").click()
+        expect(found.locator("pre")).to_contain_text("in _spoil")
+        page.get_by_role("button", name="Story of this request").click()
+        expect(page.locator(".story li")).to_have_count(1)

@@ -39,6 +39,7 @@ ROUTES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("GET", "history/entity?record=0&collection=c&entity=e", None, (200, 403, 403, 401)),
     ("GET", "history/series", None, (200, 403, 403, 401)),
     ("GET", "history/trace?collection=c&entity=e", None, (200, 403, 403, 401)),
+    ("GET", "history/story?agent=alice", None, (200, 403, 403, 401)),
     ("GET", "history/view?record=0&agent=alice", None, (404, 403, 403, 401)),
     ("GET", "history/explain?seq=1", None, (200, 403, 403, 401)),
     ("POST", "history/forks", {"record": 1}, (201, 403, 403, 401)),

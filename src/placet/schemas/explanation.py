@@ -58,8 +58,8 @@ class Explanation:
         conflict: The earlier claim on the resource: `{winner, resource, batch_id, record,
             req_ids, priority}`; None without a conflict.
         earlier: Earlier answers to the same request: `{record, seq, answer, codes}`.
-        faults: `{where, error, place, traceback}` of each exception of a rule, for the operator: from
-            a re-execution, as no log has them.
+        faults: `{where, error, place, traceback}` of each exception of a rule when the batch is run
+            again, for the operator; no log has them.
         rules: The deciding domains and their versions.
         notes: Facts that the log does not hold, and where to find them; recorded names of no kind.
     """

@@ -283,6 +283,15 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         ),
         problem=_TEXT,
     ),
+    "Story": _object(
+        events=array_schema(_OPEN),
+        next=_or_null("integer"),
+        total=_SEQ,
+        failures=_SEQ,
+        left_out=_SEQ,
+        read=_SEQ,
+        records=_SEQ,
+    ),
     "PastView": _object(agent_id=_ID, seq=_SEQ, sim_time=_NUMBER, collections=array_schema(_OPEN)),
     "Explained": _object(answer=_TEXT, is_open=True),
     "Forked": _object(

@@ -205,11 +205,21 @@ function momentLink(seq) {
   return link;
 }
 
+/** Make the name of an agent: for the operator the link to its story in the player. */
+function storyLink(agent) {
+  const name = made("bdi", "", tame(agent));
+  if (!looking.mayMeasure) return name;
+  const link = made("a");
+  link.append(name);
+  link.href = `play#${new URLSearchParams({ world: looking.name, agent })}`;
+  return link;
+}
+
 async function readAgents(at) {
   if (performance.now() < at.agentsAt) return;
   const { took, value } = await timed(() => ask(worldPath("/agents?limit=100")));
   at.agentsAt = performance.now() + Math.max(3_000, SHARE * took);
-  if (looking === at) showAgents(value, at.acts, agentCount());
+  if (looking === at) showAgents(value, at.acts, agentCount(), storyLink);
 }
 
 /** Read the state where changes were missed; what was told of meanwhile is on the map already. */

@@ -6,7 +6,7 @@ import { tame, whole } from "./format.js";
 import { readApprovals } from "./approvals.js";
 import { clearFaults, readFaults } from "./failures.js";
 import { addToFeed, showFeed } from "./player_feed.js";
-import { clearInspect, inspectEntity, inspectEvent, refreshInspect, startInspect } from "./player_inspect.js";
+import { clearInspect, inspectEntity, inspectEvent, refreshInspect, showStory, startInspect } from "./player_inspect.js";
 import { showHistory, showPosition, startLine } from "./player_line.js";
 import { askSeries, clearSeries } from "./player_series.js";
 import { clearSettings, noteMoment, readSettings, showRun, startSettings } from "./player_settings.js";
@@ -335,6 +335,8 @@ async function open() {
     isLive = live;
     showPages(live, runs);
     await openWorld(names.includes(given.get("world")) ? given.get("world") : names[0], placeIn(given));
+    const agent = given.get("agent");
+    if (agent) await inspectEntity(null, agent).then(() => showStory(agent));
   } catch (error) {
     if (error instanceof Refusal && error.status === 403) return refuseReader(error);
     complain(error);

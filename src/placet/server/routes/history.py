@@ -122,6 +122,17 @@ class TraceQuery(Fields, frozen=True):
     entity: _Text
 
 
+class StoryQuery(Fields, frozen=True):
+    """The query parameters of `get_story`: an agent, perhaps one request of it, and a page."""
+
+    agent: Identity
+    request: Identity | None = None
+    failures: bool = False
+    back: bool = False
+    start: _Offset | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
 class ViewQuery(Fields, frozen=True):
     """The query parameters of `get_view`: an agent, and the record after which it looks."""
 
@@ -302,6 +313,29 @@ def list_trace(played: PlayedWorld, query: TraceQuery) -> Json:
     """Return a series of each number of an entity, at moments along the whole log. O(log)."""
     series = trace_of(played.timeline, query.collection, query.entity)
     return {"series": series, "problem": ""}
+
+
+@_question("story", "Get the story of an agent", "Story")
+def get_story(played: PlayedWorld, query: StoryQuery) -> Json:
+    """Return the events of an agent or of one request of it, by pages; `back` is newest first.
+
+    `read` of `records` were read so far; a later answer has more. `next` is the `start` of the next
+    page, null at the end.
+    """
+    story = played.story(query.agent, query.request or "")
+    story.read_on()
+    events, following = story.page(
+        query.start, query.limit, is_backward=query.back, failures=query.failures
+    )
+    return {
+        "events": events,
+        "next": following,
+        "total": story.total,
+        "failures": story.failures,
+        "left_out": story.left_out,
+        "read": story.record,
+        "records": played.timeline.log.count(),
+    }
 
 
 @_question("view", "Get an agent's view of a moment", "PastView")
