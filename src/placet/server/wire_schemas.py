@@ -243,6 +243,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         bars=array_schema(array_schema(_SEQ, minItems=3, maxItems=3)),
         codes=_OPEN,
         store=_or_null("string"),
+        failure=_or_null("object"),
         controls=array_schema({"enum": ["approvals", "end", "pause", "speed", "step", "suspend"]}),
         paused=_BOOLEAN,
         ticks_per_second=_or_null("number"),

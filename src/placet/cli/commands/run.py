@@ -9,7 +9,8 @@ import typer
 
 from placet.cli import completion
 from placet.cli.signals import StopSignals
-from placet.cli.terminal import AsJson, CommandError
+from placet.cli.terminal import AsJson, CommandError, complain
+from placet.schemas.errors import PlacetError
 from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_MAX
 from placet.stores.snapshots.writer import EVERY_SEQS
 
@@ -196,19 +197,26 @@ def run(
     if watch:
         how = (snapshot_every, compact, workers, think_timeout, on, ray_address, worker_gpus)
         watching = _watch(chosen, store, stop, scenario, ticks_per_second, _options_again(*how))
-    report = session.live(
-        chosen,
-        stop,
-        watching,
-        collected,
-        store=store,
-        is_resumed=resume is not None,
-        world=world,
-        metrics_port=metrics_port,
-        snapshot_every_seqs=snapshot_every,
-        compact_log=compact,
-        workers=called_by,
-    )
+    try:
+        report = session.live(
+            chosen,
+            stop,
+            watching,
+            collected,
+            store=store,
+            is_resumed=resume is not None,
+            world=world,
+            metrics_port=metrics_port,
+            snapshot_every_seqs=snapshot_every,
+            compact_log=compact,
+            workers=called_by,
+        )
+    except PlacetError as error:
+        if watching is None or steered:
+            raise
+        complain(str(error))
+        watching.end(stays=True)  # its page shows the error
+        return 1
     show = partial(session.finish, as_json=as_json, on_workers=called_by is not None)
     code = show(report, store, stop, verify=not no_verify, collected=collected)
     if watching is not None:

@@ -53,6 +53,18 @@ function showFaults({ left_out: leftOut }, goTo) {
   write("failures-say", `Of this process alone, since it opened the world at ${clock(since)}; the log holds no traceback.${forgotten}`);
 }
 
+let shownRun = null;
+
+/** Show the exception that ended a run, by the note beside its log; null where none is noted. */
+export function showRunFailure(noted) {
+  if (JSON.stringify(noted) === shownRun) return;
+  shownRun = JSON.stringify(noted);
+  show("run-failure", noted !== null);
+  if (noted === null) return void byId("run-failure").replaceChildren();
+  const line = failure({ error: noted.message, place: noted.place, traceback: noted.traceback });
+  byId("run-failure").replaceChildren(made("h2", "", "This run failed"), line);
+}
+
 /** Make the line of an exception, with its traceback when it is opened. */
 export function failure({ error, place, traceback, about = [] }) {
   const details = made("details", "failure");

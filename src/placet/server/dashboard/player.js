@@ -4,7 +4,7 @@ import { ask, askText, Away, hasToken, Refusal, setToken, takeFromAddress } from
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
 import { readApprovals } from "./approvals.js";
-import { clearFaults, readFaults } from "./failures.js";
+import { clearFaults, readFaults, showRunFailure } from "./failures.js";
 import { addToFeed, showFeed } from "./player_feed.js";
 import { clearInspect, inspectEntity, inspectEvent, refreshInspect, showStory, startInspect } from "./player_inspect.js";
 import { showHistory, showPosition, startLine } from "./player_line.js";
@@ -221,6 +221,7 @@ async function readHistory() {
   showCodes(found.codes);
   showControls(found);
   showRun(found.run, world);
+  showRunFailure(found.failure);
   if (isGrown || isOver) readSeries();
   byId("unit").options[0].disabled = found.ticks === 0;
   if (found.ticks === 0 && found.indexed >= found.records) byId("unit").value = "record";

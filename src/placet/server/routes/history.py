@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Final, Literal, TypeVar
 
-from msgspec import Meta, Raw, field
+from msgspec import Meta, Raw, field, to_builtins
 from starlette.requests import Request
 
 from placet.history.explain import explain, explain_seq
@@ -17,6 +17,7 @@ from placet.history.timeline.timeline import LAST, Moment, NoPlaceError, PlayedS
 from placet.history.timeline.timeline import Place as LogPlace
 from placet.history.timeline.traces import trace_of
 from placet.plugins.domains import DomainNotFound, DomainNotRemade
+from placet.scenarios.failure_note import failure_of
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.limits import SEED_MAX
@@ -186,7 +187,8 @@ async def list_histories(request: Request) -> Json:
 async def get_history(world: str, request: Request) -> Json:
     """Return the extent of a log, and how many intents were admitted and refused along it.
 
-    `indexed` of `records` were read so far; a later answer has more.
+    `indexed` of `records` were read so far; a later answer has more. `failure` is the exception
+    that ended the run, with its place and its traceback.
     """
     described = await _answer(world, request, _described)
     _, timelines = _shared(request)
@@ -473,4 +475,9 @@ def _place(played: PlayedWorld, query: MomentQuery) -> LogPlace:
 
 
 def _described(played: PlayedWorld) -> dict[str, Json]:
-    return {**moments.history_of(played.timeline), "store": played.source.store}
+    failure = failure_of(played.log)
+    return {
+        **moments.history_of(played.timeline),
+        "store": played.source.store,
+        "failure": None if failure is None else to_builtins(failure),
+    }
