@@ -5,11 +5,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import playing
 
 pytestmark = pytest.mark.slow
 
@@ -115,3 +118,42 @@ def test_why_of_a_rule_that_raised_has_its_traceback(browser: Browser, server: S
         expect(found.locator("pre")).to_contain_text("in _spoil")
         page.get_by_role("button", name="Story of this request").click()
         expect(page.locator(".story li")).to_have_count(1)
+
+
+SCENARIO = """
+title = "clerks who tire"
+domain = "tests.browser.faulty:Faulty"
+ticks = 9
+
+[agents.clerk]
+count = 2
+policy = "tests.browser.faulty:tire"
+"""
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run that an exception ended, and a finished one, which is newer."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "tire.toml").write_text(SCENARIO)
+    for store, ticks, code in (("tired.db", 9, 1), ("good.db", 3, 0)):
+        command = [sys.executable, "-m", "placet", "run", str(folder / "tire.toml"), "--no-verify"]
+        command += ["--ticks", str(ticks), "--store", str(folder / store)]
+        assert subprocess.run(command, check=False, capture_output=True).returncode == code
+    return folder
+
+
+def test_a_failed_run_is_first_in_the_list_and_its_player_has_the_traceback(
+    browser: Browser, failed: Path
+):
+    with playing(failed) as played, page_of(browser, played.page) as page:
+        rows = page.locator("#runs tbody tr")
+        expect(rows.first).to_contain_text("tired.db")
+        expect(rows.first).to_contain_text("failed")
+        expect(page.locator("#runs .error")).to_contain_text("clerk_1 is tired")
+        page.get_by_role("link", name="tired.db").click()
+        failure = page.locator("#run-failure")
+        expect(failure).to_contain_text("raised ValueError")
+        failure.locator("summary").click()
+        expect(failure.locator("pre")).to_contain_text("in tire")
+        expect(page.locator("#failures")).to_be_hidden()
