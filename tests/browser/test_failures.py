@@ -84,9 +84,7 @@ def test_the_dashboard_shows_an_exception_with_its_traceback(browser: Browser, s
         expect(page.locator("#failures details")).to_have_count(2)
 
 
-def test_the_story_of_an_agent_is_told_and_each_line_leads_to_its_moment(
-    browser: Browser, server: Server
-):
+def test_each_line_of_the_story_of_an_agent_leads_to_its_moment(browser: Browser, server: Server):
     for kind in ("Count", "Spoil", "Send", "Count"):
         server.propose(kind)
     with page_of(browser, f"{server.url}#token={server.token}") as page:

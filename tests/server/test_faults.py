@@ -83,6 +83,6 @@ def test_a_long_traceback_is_cut_in_its_middle():
     assert "characters are left out" in text
 
 
-def test_an_error_of_the_store_is_told_by_its_message():
+def test_an_error_of_the_store_has_its_message_and_no_traceback():
     report = FaultReports().add("committer", raised(StoreError("disk full")), 3, is_restarted=True)
     assert (report.error, report.traceback) == ("StoreError: disk full", "")

@@ -95,8 +95,7 @@ class WorldRuntime:
         follower: LogFollower | None = None,
     ) -> None:
         limits = kernel.config.limits
-        self.home = HomeLoop()
-        self.faults = FaultReports()
+        self.home, self.faults = HomeLoop(), FaultReports()
         self.config = config
         self.log = log
         self.epoch = epoch

@@ -1,6 +1,7 @@
 """`placet run`: run a scenario, and print a report."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
@@ -197,7 +198,7 @@ def run(
     if watch:
         how = (snapshot_every, compact, workers, think_timeout, on, ray_address, worker_gpus)
         watching = _watch(chosen, store, stop, scenario, ticks_per_second, _options_again(*how))
-    try:
+    with _player_stays(watching if watch else None):
         report = session.live(
             chosen,
             stop,
@@ -211,17 +212,24 @@ def run(
             compact_log=compact,
             workers=called_by,
         )
-    except PlacetError as error:
-        if watching is None or steered:
-            raise
-        complain(str(error))
-        watching.end(stays=True)  # its page shows the error
-        return 1
     show = partial(session.finish, as_json=as_json, on_workers=called_by is not None)
     code = show(report, store, stop, verify=not no_verify, collected=collected)
     if watching is not None:
         watching.end(stays=not stop.is_set())
     return code
+
+
+@contextmanager
+def _player_stays(watching: "Steering | None") -> Iterator[None]:
+    """Print the error of a run that is watched, and let its player stay, which shows it too."""
+    try:
+        yield
+    except PlacetError as error:
+        if watching is None:
+            raise
+        complain(str(error))
+        watching.end(stays=True)
+        raise typer.Exit(1) from error
 
 
 def _watch(

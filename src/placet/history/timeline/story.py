@@ -92,11 +92,11 @@ class Story:
         self.record = self.left_out = 0
         self._entries: list[StoryEntry] = []
         self._effects: dict[tuple[int, int], str] = {}
-        self._asked: set[str] = set()
+        self._requests: set[str] = set()
 
     @property
     def total(self) -> int:
-        """Number of entries, those that are left out included."""
+        """Number of entries, left out ones included."""
         return self.left_out + len(self._entries)
 
     @property
@@ -165,10 +165,10 @@ class Story:
         """Return whether a record may be of the story; a search in its bytes is cheap."""
         if any(name in data for name in self._names):
             return True
-        if len(self._effects) + len(self._asked) > _SEARCHED_MAX:
+        if len(self._effects) + len(self._requests) > _SEARCHED_MAX:
             return True
         seqs = {seq for seq, _ in self._effects}
-        return any(canonical(one) in data for one in (*seqs, *self._asked))
+        return any(canonical(one) in data for one in (*seqs, *self._requests))
 
     def _note(self, place: Place, record: Record) -> None:
         found = self._found(record)
@@ -185,8 +185,8 @@ class Story:
                 return self._of_effect(record)
             case Columns():
                 row = row_of(record, self._agent)
-                is_asked = row is not None and self._request in {"", record.req_id}
-                return (bool(code_of(record, row)), "") if is_asked and row is not None else None
+                is_wanted = row is not None and self._request in {"", record.req_id}
+                return (bool(code_of(record, row)), "") if is_wanted and row is not None else None
             case _ if self._request:
                 return None
             case AgentChanged():
@@ -211,7 +211,7 @@ class Story:
         return isinstance(record, SettlementFailed) or not record.succeeded, kind
 
     def _of_batch(self, record: Admitted | Refused | Scheduled) -> tuple[bool, str] | None:
-        if not self._asked and not any(name in record.encoded for name in self._names):
+        if not self._requests and not any(name in record.encoded for name in self._names):
             is_born = not self._request and self._is_changed(record)
             return (False, "") if is_born else None
         intents = intents_of(record)
@@ -243,17 +243,17 @@ class Story:
         """Return whether an intent about the agent is a failure; None if it is not about it."""
         kind, payload = intent["kind"], intent["payload"]
         if kind in {ASK, AMEND}:
-            asked = payload if kind == ASK else payload["request"]
-            is_known = kind == AMEND and payload["id"] in self._asked
-            if not (is_known or any(self._is_asked(one) for one in asked["intents"])):
+            held = payload if kind == ASK else payload["request"]
+            is_known = kind == AMEND and payload["id"] in self._requests
+            if not (is_known or any(self._is_held_for(one) for one in held["intents"])):
                 return None
-            self._asked.add(asked["id"])
+            self._requests.add(held["id"])
             return False
         if kind == DECIDE:
-            return payload["decision"] in _NOT_DONE if payload["id"] in self._asked else None
+            return payload["decision"] in _NOT_DONE if payload["id"] in self._requests else None
         return True if any(self._noted(intent)) else None
 
-    def _is_asked(self, one: Mapping[str, Json]) -> bool:
+    def _is_held_for(self, one: Mapping[str, Json]) -> bool:
         return one["agent"] == self._agent and self._request in {"", one["key"]}
 
     def _noted(self, intent: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
@@ -264,7 +264,7 @@ class Story:
                 yield call
 
     def _event(self, entry: StoryEntry) -> dict[str, Json]:
-        """Return an entry as an event of the player, with what it is for the agent."""
+        """Return an entry as an event of the player, with its failure, effect and codes."""
         _, data = next(self._log.read(entry.place.record))
         record = expanded(decode(data, entry.place.record))[entry.place.batch]
         event = event_of(entry.place, record, self._is_listed)
