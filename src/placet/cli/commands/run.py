@@ -198,7 +198,7 @@ def run(
     if watch:
         how = (snapshot_every, compact, workers, think_timeout, on, ray_address, worker_gpus)
         watching = _watch(chosen, store, stop, scenario, ticks_per_second, _options_again(*how))
-    with _player_stays(watching if watch else None):
+    with _watched(watching, stop):
         report = session.live(
             chosen,
             stop,
@@ -212,24 +212,23 @@ def run(
             compact_log=compact,
             workers=called_by,
         )
-    show = partial(session.finish, as_json=as_json, on_workers=called_by is not None)
-    code = show(report, store, stop, verify=not no_verify, collected=collected)
-    if watching is not None:
-        watching.end(stays=not stop.is_set())
-    return code
+        show = partial(session.finish, as_json=as_json, on_workers=called_by is not None)
+        return show(report, store, stop, verify=not no_verify, collected=collected)
 
 
 @contextmanager
-def _player_stays(watching: "Steering | None") -> Iterator[None]:
-    """Print the error of a run that is watched, and let its player stay, which shows it too."""
+def _watched(watching: "Steering | None", stop: StopSignals) -> Iterator[None]:
+    """End the player after a run. It stays on a terminal; the error of a run is printed before."""
     try:
         yield
     except PlacetError as error:
         if watching is None:
             raise
         complain(str(error))
-        watching.end(stays=True)
+        watching.end(stays=not stop.is_set())
         raise typer.Exit(1) from error
+    if watching is not None:
+        watching.end(stays=not stop.is_set())
 
 
 def _watch(

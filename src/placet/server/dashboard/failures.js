@@ -1,6 +1,6 @@
 // Failures: exceptions with their place and their traceback, each a line that opens.
 
-import { ask, Refusal } from "./api.js";
+import { Refusal } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
 import { safe, tame, whole } from "./format.js";
 
@@ -16,12 +16,12 @@ export function clearFaults() {
   show("failures", false);
 }
 
-/** Ask for the faults that were raised since the last answer; false for a token that may not read them.
- * `path` is that of the faults, `isAsked` says whether the answer is still wanted, `goTo` makes the way to a seq. */
-export async function readFaults(path, isAsked, goTo) {
+/** Read the faults that were raised since the last answer; false for a token that may not read them.
+ * `read` asks for those after a time, `isAsked` says whether the answer is still wanted, `goTo` makes the way to a seq. */
+export async function readFaults(read, isAsked, goTo) {
   let found;
   try {
-    found = await ask(`${path}?after_s=${after}`);
+    found = await read(after);
   } catch (error) {
     if (error instanceof Refusal && (error.status === 403 || error.status === 404)) return false;
     throw error;
@@ -51,18 +51,6 @@ function showFaults({ left_out: leftOut }, goTo) {
   }));
   const forgotten = leftOut ? ` ${whole(leftOut)} older ones are forgotten.` : "";
   write("failures-say", `Of this process alone, since it opened the world at ${clock(since)}; the log holds no traceback.${forgotten}`);
-}
-
-let shownRun = null;
-
-/** Show the exception that ended a run, by the note beside its log; null where none is noted. */
-export function showRunFailure(noted) {
-  if (JSON.stringify(noted) === shownRun) return;
-  shownRun = JSON.stringify(noted);
-  show("run-failure", noted !== null);
-  if (noted === null) return void byId("run-failure").replaceChildren();
-  const line = failure({ error: noted.message, place: noted.place, traceback: noted.traceback });
-  byId("run-failure").replaceChildren(made("h2", "", "This run failed"), line);
 }
 
 /** Make the line of an exception, with its traceback when it is opened. */

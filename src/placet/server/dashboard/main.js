@@ -131,7 +131,7 @@ async function look() {
     await readReadiness(at);
     await readMetrics(at);
     await readPlans(at);
-    if (at.mayMeasure) await readFaults(worldPath("/faults"), () => looking === at, momentLink);
+    if (at.mayMeasure) await readFaults((after) => ask(worldPath(`/faults?after_s=${after}`)), () => looking === at, momentLink);
   }
   if (looking !== at) return;
   at.round += 1;

@@ -4,7 +4,8 @@ import { ask, askText, Away, hasToken, Refusal, setToken, takeFromAddress } from
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
 import { readApprovals } from "./approvals.js";
-import { clearFaults, readFaults, showRunFailure } from "./failures.js";
+import { clearFaults, readFaults } from "./failures.js";
+import { showRunFailure } from "./player_failure.js";
 import { addToFeed, showFeed } from "./player_feed.js";
 import { clearInspect, inspectEntity, inspectEvent, refreshInspect, showStory, startInspect } from "./player_inspect.js";
 import { showHistory, showPosition, startLine } from "./player_line.js";
@@ -275,7 +276,7 @@ async function suspend(agent, isSuspended) {
 
 /** Read the exceptions of the process that has the world open; a fork is in none. */
 async function readFaultsOf(of) {
-  const isHere = await readFaults(worldPath("/faults"), () => of === world, momentButton);
+  const isHere = await readFaults((after) => ask(worldPath(`/faults?after_s=${after}`)), () => of === world, momentButton);
   if (of === world) hasFaults = isHere;
 }
 
