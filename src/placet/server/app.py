@@ -28,13 +28,14 @@ from placet.schemas.approval import Approval
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import HttpLimits
-from placet.server import client, dashboard
+from placet.server import client
 from placet.server.approvals.channels import channels_of
 from placet.server.approvals.deciders import notice_json
 from placet.server.approvals.notices import Notices
 from placet.server.config import ServeConfig
 from placet.server.context import RequestContext
 from placet.server.credentials import Credentials, new_operator
+from placet.server.dashboard.routes import dashboard_routes
 from placet.server.history.controls import Controls
 from placet.server.history.timelines import Source, Timelines
 from placet.server.http import problems
@@ -158,7 +159,7 @@ def _routes(app: Starlette, serve: ServeConfig) -> list[BaseRoute]:
         routes += _routes_of(plugin, app)
     routes.sort(key=lambda route: not getattr(route, "is_hot", False))
     routes += [Route("/openapi.json", _openapi), client.route]
-    return [*routes, *dashboard.routes()] if serve.dashboard else routes
+    return [*routes, *dashboard_routes()] if serve.dashboard else routes
 
 
 def _routes_of(plugin: Plugin, app: Starlette) -> list[BaseRoute]:
