@@ -13,7 +13,7 @@ from placet.domains.world import World
 from placet.server import create_app, dashboard
 from placet.server.config import ServeConfig
 from placet.server.dashboard import pages
-from placet.server.dashboard.pages import APPROVALS, COMPARE, DASHBOARD, PLAYER, Page, render
+from placet.server.dashboard.pages import API, APPROVALS, COMPARE, DASHBOARD, PLAYER, Page, render
 from placet.server.dashboard.routes import (
     HEADERS,
     PARTS,
@@ -32,7 +32,7 @@ PAGES = {one.name: one for one in vars(pages).values() if isinstance(one, Page)}
 OF_THE_PLAYER = {"player_colors.js", "player_marks.js", "player_view.js"}
 """Of these the comparison calls functions that draw on a given canvas, and no element by its id."""
 
-LINKS = {one.address or "./" for one in PAGES.values()}
+LINKS = {"openapi.json"} | {one.address or "./" for one in PAGES.values()}
 RUNS_PATH = "/api/v1/runs"
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -70,6 +70,7 @@ async def test_the_page_and_its_files_need_no_token_and_have_their_headers():
         for path, media_type in {
             "/": "text/html; charset=utf-8",
             "/play": "text/html; charset=utf-8",
+            "/docs": "text/html; charset=utf-8",
             **{f"/dashboard/{name}": media_type for name, media_type in PARTS.items()},
         }.items():
             answer = await served.get(path, token=None)
@@ -95,7 +96,7 @@ async def test_the_page_is_the_same_for_all_and_holds_no_world_data():
         await served.submit(add("r", agent_id=HOSTILE))
         for token in (None, "operator", "alice"):
             assert (await served.get("/", token=token)).text == before
-            player = render(PLAYER, (DASHBOARD, APPROVALS, PLAYER)).decode()
+            player = render(PLAYER, (DASHBOARD, APPROVALS, PLAYER, API)).decode()
             assert (await served.get("/play", token=token)).text == player
         assert not any(token in before for token in TOKENS.values())
 
@@ -111,14 +112,14 @@ async def test_no_other_file_of_the_folder_is_served(name):
 
 async def test_the_dashboard_can_be_disabled():
     async with serving(serve=ServeConfig(dashboard=False)) as served:
-        for path in ("/", "/play", "/dashboard/main.js"):
+        for path in ("/", "/play", "/docs", "/dashboard/main.js"):
             assert (await served.get(path)).status_code == 404
 
 
 async def test_the_openapi_document_omits_the_dashboard():
     async with serving() as served:
         paths = (await served.get("/openapi.json")).json()["paths"]
-    assert not [path for path in paths if path in {"/", "/play"} or "dashboard" in path]
+    assert not [path for path in paths if path in {"/", "/play", "/docs"} or "dashboard" in path]
 
 
 def test_every_file_of_the_folder_is_served_and_every_reference_exists():
@@ -129,9 +130,9 @@ def test_every_file_of_the_folder_is_served_and_every_reference_exists():
 
 def test_each_server_has_a_navigation_of_its_own_pages():
     for routes, addresses in (
-        (dashboard_routes(), ["./", "approvals", "play"]),
-        (player_routes(), ["play"]),
-        (folder_routes(), ["./", "play"]),
+        (dashboard_routes(), ["./", "approvals", "play", "docs"]),
+        (player_routes(), ["play", "docs"]),
+        (folder_routes(), ["./", "play", "docs"]),
     ):
         paths = {route.path for route in routes}
         with TestClient(Starlette(routes=routes)) as client:
@@ -238,7 +239,7 @@ def asked_paths():
 
 def test_every_path_a_script_requests_is_in_the_openapi_document():
     paths = create_app([World(), Sessions()]).state.openapi()["paths"]
-    asked = set(asked_paths())
+    asked = set(asked_paths()) - {"/openapi.json"}
     of_folder = {re.sub(r"\$\{.*\}", "{run}", path) for path in asked if path.startswith(RUNS_PATH)}
     assert of_folder == {route.path for route in runs.table.routes()}  # `placet play FOLDER`
     asked -= {path for path in asked if path.startswith(RUNS_PATH)}

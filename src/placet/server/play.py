@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from anyio import to_thread
 from starlette.applications import Starlette
 
-from placet.server.app import middleware, problem_handlers
+from placet.server.app import DOCUMENT_ROUTE, describe, middleware, problem_handlers
 from placet.server.config import ServeConfig
 from placet.server.context import CallerContext
 from placet.server.credentials import Credentials
@@ -90,11 +90,12 @@ def _app(
             await to_thread.run_sync(close)
 
     app = Starlette(
-        routes=list(history.table.routes()),
+        routes=[*history.table.routes(), DOCUMENT_ROUTE],
         middleware=list(middleware(serve, credentials)),
         exception_handlers=problem_handlers(),
         lifespan=lifespan,
     )
     app.state.context = CallerContext(serve, credentials)
     app.state.timelines = timelines
+    describe(app, (), 0)
     return app

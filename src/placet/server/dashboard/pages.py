@@ -95,6 +95,15 @@ COMPARE: Final = Page(
     "This page compares two runs with a script. Without one: <code>placet compare</code>.",
     ("runs.css",),
 )
+API: Final = Page(
+    "API",
+    "docs",
+    "docs.html",
+    "docs.js",
+    "Requests that this page sends have the token, and do what its reader may do.",
+    "This page shows the API with a script. Without one: <code>openapi.json</code>, by hand.",
+    ("docs.css",),
+)
 
 
 @cache

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from placet.server.dashboard.pages import (
+    API,
     APPROVALS,
     COMPARE,
     DASHBOARD,
@@ -32,7 +33,8 @@ _NAMES: Final = """
     player_card.js player_colors.js player_dots.js player_feed.js player_inspect.js player_line.js
     player_map.js player_marks.js player_series.js player_settings.js player_state.js player_view.js
     tree.js map_layers.js runs.css runs.js runs_note.js sign_in.js compare.js compare_chart.js
-    compare_map.js reading.js feed_line.js worlds.js
+    compare_map.js reading.js feed_line.js worlds.js docs.css docs.js
+    docs_operation.js docs_schema.js docs_try.js
 """
 PARTS: Final = {name: _MEDIA_TYPES[name.rpartition(".")[2]] for name in _NAMES.split()}
 """What the pages load, by name, and its media type. Nothing else in this folder is served."""
@@ -64,17 +66,17 @@ async def part(request: Request) -> Response:
 
 def dashboard_routes() -> list[Route]:
     """Return the routes of the dashboard: its pages, and the files that they load."""
-    return _routes(DASHBOARD, APPROVALS, PLAYER)
+    return _routes(DASHBOARD, APPROVALS, PLAYER, API)
 
 
 def player_routes() -> list[Route]:
     """Return the routes of a server that only plays: the player is its first page."""
-    return _routes(PLAYER)
+    return _routes(PLAYER, API)
 
 
 def folder_routes() -> list[Route]:
     """Return the routes of a server of a folder: its first page is the list of the runs."""
-    return _routes(RUNS, PLAYER, unlisted=(COMPARE,))
+    return _routes(RUNS, PLAYER, API, unlisted=(COMPARE,))
 
 
 def _routes(*pages: Page, unlisted: tuple[Page, ...] = ()) -> list[Route]:

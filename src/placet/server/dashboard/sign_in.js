@@ -4,10 +4,11 @@ import { hasToken, Refusal, setToken, takeFromAddress } from "./api.js";
 import { byId, show, write } from "./chart.js";
 import { tame } from "./format.js";
 
-let page = { open() {}, close() {}, move() {} };
+let page = { open() {}, close() {}, move() {}, isPublic: false };
 
 /** Open the page with the token of this tab, or ask for one.
- * `open` is called with a token, `close` when it is forgotten, `move` when the address has another fragment. */
+ * `open` is called with a token, `close` when it is forgotten, `move` when the address has another fragment.
+ * The content of a page that `isPublic` is shown without a token too; it asks for one by showing the form. */
 export function startSignIn(ways) {
   page = { ...page, ...ways };
   byId("leave").addEventListener("click", () => signOut());
@@ -71,9 +72,10 @@ export const wordsOf = (error) => (error instanceof Refusal ? tame(error.message
 /** Forget the token, and ask for one; `why` is said beside the form. */
 export function signOut(why = "") {
   setToken("");
-  for (const id of ["content", "which", "leave"]) show(id, false);
+  for (const id of ["which", "leave"]) show(id, false);
+  if (!page.isPublic) show("content", false);
   write("who", "");
-  show("sign-in", true);
+  show("sign-in", !page.isPublic || why !== "");
   write("sign-in-error", why);
   stand("waiting", "no token");
   page.close();
