@@ -157,9 +157,8 @@ def bars(rows: Sequence[ShareBar], name: str) -> str:
     for place, row in enumerate(rows):
         y = place * _BAR_HEIGHT + 17
         kind = "share quiet" if row.is_quiet else "share"
-        label = row.label if len(row.label) <= _BAR_LABEL else f"{row.label[: _BAR_LABEL - 1]}…"
         body.append(
-            f'<text class="name" x="{left}" y="{y - 5}">{printable_html(label)}</text>'
+            f'<text class="name" x="{left}" y="{y - 5}">{_bar_label(row.label)}</text>'
             f'<rect class="track" x="{left}" y="{y}" width="{width}" height="11"/>'
             f'<rect class="{kind}" x="{left}" y="{y}" width="{width * row.share:.1f}" height="11"/>'
             f'<text x="{left + width + 8}" y="{y + 9}">{percent(row.share)}</text>'
@@ -171,6 +170,61 @@ def bars(rows: Sequence[ShareBar], name: str) -> str:
             )
     shown = ", ".join(f"{row.label} {percent(row.share)}" for row in rows)
     return _svg(body, f"{name}: {shown}", _BAR_HEIGHT * len(rows))
+
+
+class Quotient(NamedTuple):
+    """A quotient of two measurements with its range.
+
+    Attributes:
+        label: Label above the range.
+        low: Lower end, above 0.
+        middle: The quotient.
+        high: Upper end.
+        kind: `better`, `worse` or `unclear`, which chooses the color.
+    """
+
+    label: str
+    low: float
+    middle: float
+    high: float
+    kind: str
+
+
+def quotients(rows: Sequence[Quotient], name: str) -> str:
+    """Return the range of each quotient on a logarithmic scale, beside a line at 1.
+
+    Args:
+        rows: The quotients, from top to bottom.
+        name: Name of the quotients.
+    """
+    left, width = 8.0, _WIDTH - 62.0
+    far = max(1.1, *(max(row.high, 1 / row.low) for row in rows))
+
+    def at(value: float) -> float:
+        return left + width * (0.5 + log10(value) / log10(far) / 2)
+
+    height = _BAR_HEIGHT * len(rows)
+    body = [
+        f'<line class="grid" x1="{at(value):.1f}" y1="0" x2="{at(value):.1f}" y2="{height}"/>'
+        f'<text x="{at(value):.1f}" y="{height + 13}" text-anchor="{place}">{value:.3g}</text>'
+        for value, place in ((1 / far, "start"), (1.0, "middle"), (far, "end"))
+    ]
+    for place, row in enumerate(rows):
+        y = place * _BAR_HEIGHT + 24
+        body.append(
+            f'<text class="name" x="0" y="{y - 11}">{_bar_label(row.label)}</text>'
+            f'<g class="quotient {row.kind}"><line x1="{at(row.low):.1f}" y1="{y}" '
+            f'x2="{at(row.high):.1f}" y2="{y}"/>'
+            f'<circle cx="{at(row.middle):.1f}" cy="{y}" r="4"/></g>'
+            f'<text x="{left + width + 12}" y="{y + 4}">{row.middle:.2f}</text>'
+        )
+    shown = ", ".join(f"{row.label} {row.middle:.2f}, {row.kind}" for row in rows)
+    return _svg(body, f"{name}: {shown}", height + 18)
+
+
+def _bar_label(label: str) -> str:
+    shown = label if len(label) <= _BAR_LABEL else f"{label[: _BAR_LABEL - 1]}…"
+    return printable_html(shown)
 
 
 def percent(share: float) -> str:
