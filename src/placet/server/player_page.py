@@ -38,11 +38,11 @@ CHANGES_MAX: Final = 100_000
 
 _HEIGHT_PX: Final = 820
 _SCRIPTS: Final = (
-    "approval_card.js", "approvals.js", "chart.js", "format.js", "map_layers.js", "player.js",
-    "player_axes.js", "player_card.js", "player_colors.js", "player_dots.js", "player_feed.js",
-    "player_inspect.js", "player_line.js", "player_map.js", "player_marks.js", "player_series.js",
-    "player_settings.js", "player_state.js", "player_view.js", "reading.js",
-    "tree.js",
+    "approval_card.js", "approvals.js", "chart.js", "failures.js", "format.js", "map_layers.js",
+    "player.js", "player_axes.js", "player_card.js", "player_colors.js", "player_dots.js",
+    "player_failure.js", "player_feed.js", "player_inspect.js", "player_line.js", "player_map.js",
+    "player_marks.js", "player_series.js", "player_settings.js", "player_state.js",
+    "player_story.js", "player_view.js", "reading.js", "tree.js",
 )  # fmt: skip
 _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
@@ -154,7 +154,7 @@ def _page_of(log: EventLog) -> PlayerPage | None:
         if work > CHANGES_MAX:
             return None
     history = {**history_of(timeline), "store": None, "controls": [], "paused": False}
-    history["ticks_per_second"] = history["run"] = None
+    history["ticks_per_second"] = history["run"] = history["failure"] = None
     run = to_json(
         {"world": world, "history": history, "records": records, "series": series_of(log)}
     )

@@ -208,6 +208,24 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         optional=("next",),
     ),
     "Event": _object(seq=_SEQ, record=_SEQ, type=_TEXT, sim_time=_NUMBER, is_open=True),
+    "Faults": _object(
+        since_s=_NUMBER,
+        left_out=_SEQ,
+        faults=array_schema(
+            _object(
+                number=_SEQ,
+                where=_TEXT,
+                error=_TEXT,
+                place=_TEXT,
+                traceback=_TEXT,
+                seq=_or_null("integer"),
+                first_s=_NUMBER,
+                last_s=_NUMBER,
+                times=_SEQ,
+                is_restarted=_BOOLEAN,
+            )
+        ),
+    ),
     "Events": _object(events=array_schema(ref("Event")), next_record=_SEQ, is_end=_BOOLEAN),
     "Histories": _object(
         worlds=array_schema(_object(world=_TEXT, fork=_BOOLEAN)), live=_BOOLEAN, runs=_BOOLEAN
@@ -225,6 +243,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         bars=array_schema(array_schema(_SEQ, minItems=3, maxItems=3)),
         codes=_OPEN,
         store=_or_null("string"),
+        failure=_or_null("object"),
         controls=array_schema({"enum": ["approvals", "end", "pause", "speed", "step", "suspend"]}),
         paused=_BOOLEAN,
         ticks_per_second=_or_null("number"),
@@ -264,6 +283,15 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             )
         ),
         problem=_TEXT,
+    ),
+    "Story": _object(
+        events=array_schema(_OPEN),
+        next=_or_null("integer"),
+        total=_SEQ,
+        failures=_SEQ,
+        left_out=_SEQ,
+        read=_SEQ,
+        records=_SEQ,
     ),
     "PastView": _object(agent_id=_ID, seq=_SEQ, sim_time=_NUMBER, collections=array_schema(_OPEN)),
     "Explained": _object(answer=_TEXT, is_open=True),

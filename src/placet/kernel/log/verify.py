@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 from msgspec.structs import replace
 
 from placet.kernel.decide.batches import decide_batch
-from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.gate.domain_rules import EffectValidator, FaultSink, ignore_fault
 from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.schedule import scheduled_batch
@@ -110,6 +110,7 @@ class Verifier(Replayer):
         intents: Number of their intents; a column batch has one a row.
         hooks: Number of re-executed registrations, ticks, settlements and other hooks.
         unverified: Ranges of records that were folded and not re-executed, with the reason.
+        on_fault: Called with each exception of a rule in `dry_run`, and with the name of the rule.
         refused_by_host: Number of refusals that only the effect validator can have made, while it
             is not available.
     """
@@ -137,6 +138,7 @@ class Verifier(Replayer):
         self.is_folding, self.uses_arrays = False, True
         self.batches = self.intents = self.hooks = 0
         self.refused_by_host = 0
+        self.on_fault: FaultSink = ignore_fault
         self.unverified: list[Unverified] = []
 
     def dry_run(self, record: BatchRecord) -> tuple[Verdict, CheckedBatch] | None:
@@ -151,6 +153,7 @@ class Verifier(Replayer):
             return None
         batch = self.batch_of(record)
         batch.dry_run = True
+        sandbox.rules.on_fault = self.on_fault
         return self._decide(sandbox, record, batch), batch
 
     @property

@@ -7,6 +7,7 @@ import { ask, askText, Away, hasToken, Refusal, setToken, takeFromAddress } from
 import { clearApprovals, readApprovals } from "./approvals.js";
 import { byId, made, show, write } from "./chart.js";
 import { clearFeed, startFeed, tell } from "./events.js";
+import { clearFaults, readFaults } from "./failures.js";
 import { clearMap, collections, placeAll, placeChanged, startMap } from "./map.js";
 import { History, parseMetrics, reading, total } from "./metrics.js";
 import { showAgents, showFacts, showLoad, showRates, SPAN_MS } from "./panels.js";
@@ -61,6 +62,7 @@ function beginAgain(name) {
   clearFeed();
   clearMap();
   clearApprovals();
+  clearFaults();
 }
 
 // the rounds
@@ -129,6 +131,7 @@ async function look() {
     await readReadiness(at);
     await readMetrics(at);
     await readPlans(at);
+    if (at.mayMeasure) await readFaults((after) => ask(worldPath(`/faults?after_s=${after}`)), () => looking === at, momentLink);
   }
   if (looking !== at) return;
   at.round += 1;
@@ -195,11 +198,28 @@ async function readMetrics(at) {
   }
 }
 
+/** Make the link to the moment of the player at a seq. */
+function momentLink(seq) {
+  const link = made("a", "small", `the moment at seq ${whole(seq)}`);
+  link.href = `play#${new URLSearchParams({ world: looking.name, seq })}`;
+  return link;
+}
+
+/** Make the name of an agent: for the operator the link to its story in the player. */
+function storyLink(agent) {
+  const name = made("bdi", "", tame(agent));
+  if (!looking.mayMeasure) return name;
+  const link = made("a");
+  link.append(name);
+  link.href = `play#${new URLSearchParams({ world: looking.name, agent })}`;
+  return link;
+}
+
 async function readAgents(at) {
   if (performance.now() < at.agentsAt) return;
   const { took, value } = await timed(() => ask(worldPath("/agents?limit=100")));
   at.agentsAt = performance.now() + Math.max(3_000, SHARE * took);
-  if (looking === at) showAgents(value, at.acts, agentCount());
+  if (looking === at) showAgents(value, at.acts, agentCount(), storyLink);
 }
 
 /** Read the state where changes were missed; what was told of meanwhile is on the map already. */
@@ -333,6 +353,7 @@ function turnAway(why = "The server does not know this token. Was it started aga
   failures = 0;
   clearFeed();
   clearMap();
+  clearFaults();
   document.body.classList.remove("away");
   document.title = "placet";
   stand("waiting", "no token");

@@ -4,8 +4,10 @@ import { ask, askText, Away, hasToken, Refusal, setToken, takeFromAddress } from
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
 import { readApprovals } from "./approvals.js";
+import { clearFaults, readFaults } from "./failures.js";
+import { showRunFailure } from "./player_failure.js";
 import { addToFeed, showFeed } from "./player_feed.js";
-import { clearInspect, inspectEntity, inspectEvent, refreshInspect, startInspect } from "./player_inspect.js";
+import { clearInspect, inspectEntity, inspectEvent, refreshInspect, showStory, startInspect } from "./player_inspect.js";
 import { showHistory, showPosition, startLine } from "./player_line.js";
 import { askSeries, clearSeries } from "./player_series.js";
 import { clearSettings, noteMoment, readSettings, showRun, startSettings } from "./player_settings.js";
@@ -26,6 +28,7 @@ let moment = null;
 let wanted = null; // the newest place that was asked for while another answer was awaited
 let isAsking = false;
 let isAtEnd = false;
+let hasFaults = true; // the server answers for the exceptions of this world
 let isLive = false; // the server decides in the worlds that it plays
 let play = null; // {steps, isFetching, next, tablesAt}
 
@@ -219,6 +222,7 @@ async function readHistory() {
   showCodes(found.codes);
   showControls(found);
   showRun(found.run, world);
+  showRunFailure(found.failure);
   if (isGrown || isOver) readSeries();
   byId("unit").options[0].disabled = found.ticks === 0;
   if (found.ticks === 0 && found.indexed >= found.records) byId("unit").value = "record";
@@ -270,6 +274,20 @@ async function suspend(agent, isSuspended) {
   say(isSuspended ? `${tame(agent, 60)} is suspended: its batches are refused until it is resumed.` : `${tame(agent, 60)} is resumed.`);
 }
 
+/** Read the exceptions of the process that has the world open; a fork is in none. */
+async function readFaultsOf(of) {
+  const isHere = await readFaults((after) => ask(worldPath(`/faults?after_s=${after}`)), () => of === world, momentButton);
+  if (of === world) hasFaults = isHere;
+}
+
+/** Make the way to the moment at a seq. */
+function momentButton(seq) {
+  const button = made("button", "link small", `the moment at seq ${whole(seq)}`);
+  button.type = "button";
+  button.addEventListener("click", () => jump({ seq }));
+  return button;
+}
+
 async function watch() {
   for (;;) {
     let wait = GROWING_MS;
@@ -278,6 +296,7 @@ async function watch() {
         await readHistory();
         await follow();
         if (history.controls.includes("approvals")) await readApprovals(worldPath);
+        if (hasFaults && isLive) await readFaultsOf(world);
         document.body.classList.remove("away");
         if (history && history.indexed < history.records) wait = READING_MS;
       } catch (error) {
@@ -318,16 +337,19 @@ async function open() {
     isLive = live;
     showPages(live, runs);
     await openWorld(names.includes(given.get("world")) ? given.get("world") : names[0], placeIn(given));
+    const agent = given.get("agent");
+    if (agent) await inspectEntity(null, agent).then(() => showStory(agent));
   } catch (error) {
     if (error instanceof Refusal && error.status === 403) return refuseReader(error);
     complain(error);
   }
 }
 
-/** Return the place that an address names by a record or a tick; null if it names none. */
+/** Return the place that an address names by a record, a seq or a tick; null if it names none. */
 function placeIn(given) {
-  const [record, tick] = ["record", "tick"].map((name) => (/^\d+$/.test(given.get(name) ?? "") ? given.get(name) : null));
+  const [record, seq, tick] = ["record", "seq", "tick"].map((name) => (/^\d+$/.test(given.get(name) ?? "") ? given.get(name) : null));
   if (record !== null) return { record, batch: given.get("batch") ?? undefined };
+  if (seq !== null) return { seq };
   return tick === null ? null : { tick };
 }
 
@@ -363,6 +385,8 @@ async function openWorld(name, place) {
   clearInspect();
   clearSeries();
   clearSettings();
+  clearFaults();
+  hasFaults = true;
   byId("worlds").value = name;
   document.title = `${tame(name)} · placet player`;
   await readHistory();

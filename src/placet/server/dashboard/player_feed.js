@@ -19,10 +19,10 @@ export function addToFeed(events, choose) {
   show("feed-empty", list.childElementCount === 0);
 }
 
-const lines = (events, choose) => events.map((event) => line(event, choose)).filter((one) => one !== null).reverse();
+const lines = (events, choose) => events.map((event) => line(said(event), () => choose(event))).filter((one) => one !== null).reverse();
 
-function line(event, choose) {
-  const told = said(event);
+/** Make the line of an event in words, a button; null for one that is not told. */
+export function line(told, choose) {
   if (told === null) return null;
   const item = made("li", told.kind);
   const button = made("button", "entry");
@@ -42,7 +42,7 @@ function line(event, choose) {
     body.append(why);
   }
   button.append(sign, made("span", "seq", whole(told.seq)), body);
-  button.addEventListener("click", () => choose(event));
+  button.addEventListener("click", choose);
   item.append(button);
   return item;
 }

@@ -267,7 +267,7 @@ function openComparison() {
 // the address keeps the filter and the order, for the way back from a player
 
 function remember() {
-  const kept = { find: byId("find").value, sort: `${sort.isDown ? "-" : ""}${sort.key}`, failures: byId("failures-first").checked ? "first" : "" };
+  const kept = { find: byId("find").value, sort: `${sort.isDown ? "-" : ""}${sort.key}`, failures: byId("failures-first").checked ? "" : "last" };
   window.history.replaceState(null, "", `#${new URLSearchParams(Object.entries(kept).filter(([, value]) => value !== ""))}`);
 }
 
@@ -276,7 +276,7 @@ function recall() {
   byId("find").value = kept.get("find") ?? "";
   const key = kept.get("sort") ?? "-date";
   sort = { key: key.replace(/^-/, ""), isDown: key.startsWith("-") };
-  byId("failures-first").checked = kept.get("failures") === "first";
+  byId("failures-first").checked = kept.get("failures") !== "last";
 }
 
 let typing = 0;
