@@ -52,7 +52,6 @@ def explain_row(past: Verifier, record: Columns, row: int) -> Explanation:
         record: The next record of the log.
         row: Number of the row in the batch.
     """
-    assert past.header is not None, "a log begins with its header"
     found = _Row(past, record, row)
     is_admitted = found.code == OK
     return Explanation(
@@ -76,7 +75,7 @@ def explain_row(past: Verifier, record: Columns, row: int) -> Explanation:
         },
         stages=tuple(_stages(found)),
         changes=tuple(found.changes()) if is_admitted else (),
-        rules=str(rules_in(past.header)),
+        rules=str(rules_in(past.begun)),
         notes=() if past.registry is not None else (f"its rule is not known: {past.why_not}",),
     )
 

@@ -347,12 +347,11 @@ def _describe_backpressure(compared: Compared) -> Iterator[str]:
 
 
 def _compare_domain(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> Iterator[Compared]:
-    assert past.header is not None, "a log begins with its header"
     if isinstance(record, Scheduled):
         yield {"due": record.due_ns / SECOND_NS}
         return
-    if past.header.validator:
-        yield {"validator": past.header.validator}
+    if past.begun.validator:
+        yield {"validator": past.begun.validator}
     if leases := _running_leases(past, record, batch):
         yield {"leases": leases}
     registry = past.registry
