@@ -143,7 +143,7 @@ def test_two_runs_are_compared_at_one_time(browser, played):
         page.get_by_label("compare base.db", exact=True).check()
         page.get_by_label("compare mild.db", exact=True).check()
         button.click()
-        expect(page.locator("#standing")).to_have_text("ready", timeout=20_000)
+        expect(page.locator("#standing")).to_have_text("ready")
         expect(page.locator("#parting")).to_contain_text("They part in tick 1")
         expect(page.locator("#differ")).to_contain_text("populations.people.options.infect")
         chart = page.locator(".chart").first
@@ -171,7 +171,7 @@ def test_the_pages_fit_a_phone(browser, played, scheme):
         page.get_by_label("compare base.db", exact=True).check()
         page.get_by_label("compare fast.db", exact=True).check()
         page.locator("#compare").click()
-        expect(page.locator("#standing")).to_have_text("ready", timeout=20_000)
+        expect(page.locator("#standing")).to_have_text("ready")
         assert page.evaluate(wide) <= PHONE["width"]
 
 

@@ -196,15 +196,31 @@ class SealedValues:
         values: dict[str, Json] = {}
         intents = []
         for held in approval.intents:
-            tool, payload = self._domain.tool_of(held["kind"]), dict(held["payload"])
-            for name, mark in (tool.marks if tool else {}).items():
-                is_personal = isinstance(mark, Personal)
-                shown = self._value_or_why(payload[name], held["key"]) if is_personal else _SHOWN
-                values[payload[name]] = shown
-                payload[name] = shown
-            intents.append(HeldIntent(**{**held, "payload": payload}))
+            tool, payload = self._domain.tool_of(held["kind"]), held["payload"]
+            marked = self._marked(tool, payload, held["key"]) if tool else {}
+            values |= {payload[name]: shown for name, shown in marked.items()}
+            intents.append(HeldIntent(**{**held, "payload": {**payload, **marked}}))
         changes = [tuple(with_values(one, values) for one in row) for row in approval.changes]
         return replace(approval, intents=tuple(intents), changes=tuple(changes))
+
+    async def shown_arguments(self, tool: DeclaredTool, call: Mapping[str, Json]) -> Json:
+        """Return the arguments of a call as a person is shown them.
+
+        Args:
+            tool: Its tool.
+            call: Payload of its effect: `key` and `args`.
+        """
+        arguments, key = call["args"], undone_key(call["key"])
+        if not tool.marks:
+            return arguments
+        return {**arguments, **await to_thread.run_sync(self._marked, tool, arguments, key)}
+
+    def _marked(self, tool: DeclaredTool, args: Mapping[str, Json], key: str) -> dict[str, Json]:
+        """Return the personal values of a call, and a word for each secret, by argument."""
+        return {
+            name: self._value_or_why(args[name], key) if isinstance(mark, Personal) else _SHOWN
+            for name, mark in tool.marks.items()
+        }
 
     async def opened(self, outcome: Outcome) -> Outcome:
         """Return an outcome with the parts that its output and its message name.
