@@ -13,6 +13,7 @@ from placet.kernel.ledger.members import Directory, Members
 from placet.kernel.state.table import TableData
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
+from placet.schemas.config import Quota
 from placet.schemas.errors import ValidationError
 from placet.schemas.log.column_records import TableMade
 from placet.schemas.name_suggestions import did_you_mean
@@ -107,9 +108,9 @@ def add_members(ledger: Ledger, record: TableMade) -> None:
         record.count,
         first,
         owner=owner,
-        permissions=permissions,
+        permissions=None if permissions is None else frozenset(permissions),
         priority_max=priority_max,
-        quotas=quotas,
+        quotas={kind: Quota(*pair) for kind, pair in quotas.items()},
     )
     agents = ledger.agents
     if not isinstance(agents, Directory):

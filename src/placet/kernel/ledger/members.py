@@ -4,7 +4,7 @@
 every reader, finds a member as it finds an agent.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -98,14 +98,12 @@ class Members:
         first: int,
         *,
         owner: str,
-        permissions: Iterable[str] | None,
+        permissions: frozenset[str] | None,
         priority_max: int,
-        quotas: Mapping[str, Sequence[int]],
+        quotas: Mapping[str, Quota],
     ) -> None:
         self.name, self.table, self.count, self.owner = name, table, count, owner
-        self.permissions = None if permissions is None else frozenset(permissions)
-        self.priority_max = priority_max
-        self.quotas = {kind: Quota(*pair) for kind, pair in quotas.items()}
+        self.permissions, self.priority_max, self.quotas = permissions, priority_max, dict(quotas)
         self.numbers: NDArray[np.int32] = np.arange(first, first + count, dtype=np.int32)
         self.all: Rows = np.arange(count)
         self.all.flags.writeable = False  # users hold it, as `numbers` of the population
@@ -164,9 +162,9 @@ class Members:
             count,
             first,
             owner=owner,
-            permissions=permissions,
+            permissions=None if permissions is None else frozenset(permissions),
             priority_max=priority_max,
-            quotas=quotas,
+            quotas={kind: Quota(*pair) for kind, pair in quotas.items()},
         )
         if suspended is not None:
             members.suspended = np.frombuffer(suspended, np.bool_).copy()
