@@ -1,13 +1,13 @@
 """The time of one world: its clock, its waiters, and what advances it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from placet.actors.admission.time_scaled_queue import Dilation
 from placet.actors.effects.dispatcher import Executors
 from placet.actors.next_event import NextEvent
 from placet.actors.orchestrator_actor import OrchestratorActor
-from placet.actors.ports import Clock
+from placet.actors.ports import AgentIdentity, Clock
 from placet.actors.timers.time_participants import TimeParticipants
 from placet.actors.timers.timer_queue import TimerQueue
 from placet.kernel.kernel import Kernel
@@ -66,10 +66,20 @@ class WorldTime:
         def noted(
             raw: object,
             submitter: str,
-            *arguments: Any,  # noqa: ANN401  # those of `post_batch`
-            **options: Any,  # noqa: ANN401
+            dry_run: bool = False,
+            identity: AgentIdentity | None = None,
+            *,
+            fill_missing: bool = False,
+            shows_changes: bool = False,
         ) -> "asyncio.Future[Verdict]":
-            reply = post(raw, submitter, *arguments, **options)
+            reply = post(
+                raw,
+                submitter,
+                dry_run,
+                identity,
+                fill_missing=fill_missing,
+                shows_changes=shows_changes,
+            )
             participants.note_post(reply, submitter)
             return reply
 

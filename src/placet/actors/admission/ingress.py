@@ -7,7 +7,7 @@ because under overload refusing must be much cheaper than deciding.
 
 import asyncio
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from placet.actors.admission.column_batches import copied, load_form
 from placet.actors.admission.debts import Debts
@@ -226,22 +226,34 @@ class Ingress:
             self._put(queue, waiting, load)
         return reply
 
-    def post_for_step(  # its arguments are those of `post_batch`
+    def post_for_step(
         self,
         raw: object,
         submitter: str,
         dry_run: bool = False,
-        *arguments: Any,  # noqa: ANN401
-        **options: Any,  # noqa: ANN401
+        identity: AgentIdentity | None = None,
+        *,
+        fill_missing: bool = False,
+        shows_changes: bool = False,
     ) -> "asyncio.Future[Verdict]":
         """Submit a batch to a stepped world, like `post_batch`, and note it for the next step.
 
         Also a refused batch is noted, but not a dry run. Of more than four queues full, those
         answered already are forgotten: their submitters have the verdicts.
         """
-        reply = self.post_batch(raw, submitter, dry_run, *arguments, **options)
+        reply = self.post_batch(
+            raw,
+            submitter,
+            dry_run,
+            identity,
+            fill_missing=fill_missing,
+            shows_changes=shows_changes,
+        )
         if not (dry_run or _is_dry_run(raw)):
-            self._note_submitted(reply)
+            submitted = self._submitted
+            submitted.append(reply)
+            if len(submitted) > self._submitted_max:
+                self._forget_answered()
         return reply
 
     def post_columns(self, batch: "ColumnBatch") -> "asyncio.Future[Verdict]":
@@ -275,17 +287,17 @@ class Ingress:
         waiting = QueuedBatch(own, reply, now_ns, None, now_ns)
         if self._is_stepped:
             self._put_for_step(waiting, submitter)
-            self._note_submitted(reply)
+            self._submitted.append(reply)
+            if len(self._submitted) > self._submitted_max:
+                self._forget_answered()
         else:
             self._put(queue, waiting, load)
         return reply
 
-    def _note_submitted(self, reply: "asyncio.Future[Verdict]") -> None:
-        """Note a batch for the next step; of many, forget those whose submitters have verdicts."""
-        self._submitted.append(reply)
-        if len(self._submitted) > self._submitted_max:
-            self._submitted[:] = [reply for reply in self._submitted if not reply.done()]
-            self._submitted_max = 2 * len(self._submitted) + 4 * self._control.places
+    def _forget_answered(self) -> None:
+        """Forget the answered batches since the last step: their submitters have the verdicts."""
+        self._submitted[:] = [reply for reply in self._submitted if not reply.done()]
+        self._submitted_max = 2 * len(self._submitted) + 4 * self._control.places
 
     def take_submitted(self) -> "list[asyncio.Future[Verdict]]":
         """Return the replies of the batches submitted since the last step, oldest first."""
