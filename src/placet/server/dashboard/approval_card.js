@@ -1,9 +1,11 @@
 // One request for approval as a card: what, by whom, what it would change, and the ways to decide.
 
 import { made } from "./chart.js";
-import { escaped, safe, span, tame, whole } from "./format.js";
+import { parseExactly } from "./exact_json.js";
+import { span, tame, whole } from "./format.js";
 import { Reading } from "./reading.js";
 import { tree } from "./tree.js";
+import { appendWritten, pathText, prose, remarkElements, written } from "./values.js";
 
 const CHANGES_SHOWN = 50;
 const REASON_CHARS_MAX = 2_000;
@@ -11,16 +13,12 @@ const REASON_CHARS_MAX = 2_000;
 const OUTSIDE = "The function runs outside this world; placet does not know what it changes.";
 
 const STATES = {
-  open: "open", approved: "approved", denied: "denied", amended: "amended", expired: "not decided in time", stale: "stale: it would no longer do what was shown",
+  __proto__: null, open: "open", approved: "approved", denied: "denied", amended: "amended", expired: "not decided in time", stale: "stale: it would no longer do what was shown",
 };
-const WORDS = { running: "running …", done: "done", failed: "failed", doubt: "in doubt", unknown: "outcome unknown" };
+const WORDS = { __proto__: null, running: "running …", done: "done", failed: "failed", doubt: "in doubt", unknown: "outcome unknown" };
 const STATUSES = {
-  running: "running …", done: "done", failed: "failed: certainly not done", doubt: "in doubt: started, outcome unknown", unknown: "outcome not in the log any more",
+  __proto__: null, running: "running …", done: "done", failed: "failed: certainly not done", doubt: "in doubt: started, outcome unknown", unknown: "outcome not in the log any more",
 };
-
-/** Parse JSON with integers beyond 2^53 as they are written, where the browser can. */
-export const exactly = (text) => JSON.parse(text, (_, value, context) =>
-  Number.isInteger(value) && !Number.isSafeInteger(value) && context?.source && JSON.rawJSON ? JSON.rawJSON(context.source) : value);
 
 const goalOf = ({ about }) => (typeof about.goal === "string" ? about.goal : "");
 
@@ -63,10 +61,10 @@ export class Card {
   facts() {
     const { agent, risk, role, cost, deciders, state } = this.approval;
     const line = made("p", "small facts");
-    line.append(pair("by", safe(agent)), pair("risk", tame(risk), `risk ${risk}`));
-    if (cost !== null && cost !== undefined) line.append(made("span", "key", "cost "), this.reading.text("bdi", "", cost));
-    line.append(pair("needs", role ? `the role ${safe(role)}` : "any person"));
-    if (state === "open") line.append(made("span", "", deciders.length ? `${deciders.map((one) => safe(one)).join(", ")} may decide` : "nobody has this role"));
+    line.append(pair("by", this.reading.text("bdi", "", agent)), pair("risk", made("bdi", "", tame(risk)), `risk ${risk}`));
+    if (cost !== null && cost !== undefined) line.append(pair("cost", this.reading.value(cost)));
+    line.append(pair("needs", role ? this.reading.text("bdi", "", `the role ${role}`) : made("bdi", "", "any person")));
+    if (state === "open") line.append(made("span", "", deciders.length ? `${deciders.map(prose).join(", ")} may decide` : "nobody has this role"));
     line.append(this.age);
     if (state === "open") line.append(this.left);
     return line;
@@ -88,13 +86,13 @@ export class Card {
     list.append(...calls.map(({ kind, payload, conditions, defaults, status, output }) => {
       const item = made("li");
       if (isNamed) item.append(this.reading.text("bdi", "who", kind));
-      item.append(tree(payload ?? {}, true, this.reading, Object.fromEntries(defaults.map((name) => [name, "(default)"]))));
+      item.append(tree(payload ?? {}, true, this.reading, new Map(defaults.map((name) => [name, "(default)"]))));
       item.append(...conditions.map((text) => this.reading.text("p", "small quiet", `only if ${text}`)));
       if (status) {
         const ended = made("p", `status ${status}`);
         ended.append(made("b", "", STATUSES[status] ?? tame(status)));
         item.append(ended);
-        if (output !== null && output !== undefined) item.append(tree(typeof output === "object" && !Array.isArray(output) ? output : { output }, true, this.reading));
+        if (output !== null && output !== undefined) item.append(tree({ output }, true, this.reading));
       }
       return item;
     }));
@@ -114,17 +112,22 @@ export class Card {
 
   change({ entity, field, op, old, new: next }) {
     const item = made("li");
-    item.append(this.reading.text("bdi", "key", field === null ? entity : `${entity}/${field}`), " ");
+    const path = pathText(field === null ? entity.split("/") : [...entity.split("/"), field]);
+    item.append(appendWritten(made("bdi", "key"), path), ...remarkElements([entity, field]), " ");
     if (op === "undecided") item.append(made("bdi", "quiet", "decided when applied"));
+    else if (field === null) item.append(made("bdi", "", op === "remove" ? "removed" : "made"));
     else {
-      if (old !== null) item.append(this.reading.text("bdi", "", old), " → ");
-      item.append(op === "remove" ? made("bdi", "", "removed") : this.reading.text("bdi", "", next));
+      if (op !== "add") item.append(this.reading.value(old), " → ");
+      item.append(op === "remove" ? made("bdi", "", "removed") : this.reading.value(next));
     }
     return item;
   }
 
   about() {
+    // What is shown above is left out; what has another form than is shown there is not.
     const { goal, cost, asks, ...more } = this.approval.about;
+    if (goal !== undefined && goal !== goalOf(this.approval)) more.goal = goal;
+    if (asks !== undefined && !(Array.isArray(asks) && asks.every((one) => typeof one === "string"))) more.asks = asks;
     if (!Object.keys(more).length) return "";
     const part = made("div", "small");
     part.append(made("h4", "", "The agent’s program says"), tree(more, true, this.reading));
@@ -137,7 +140,7 @@ export class Card {
     const part = made("p", `outcome ${state}`);
     part.setAttribute("role", "status");
     part.append(made("b", "", STATES[state] ?? tame(state)));
-    if (by && by !== "approvals.recorder") part.append(" by ", made("bdi", "who", tame(by, 128)));
+    if (by && by !== "approvals.recorder") part.append(" by ", made("bdi", "who", prose(by)));
     if (reason) part.append(": ", this.reading.text("bdi", "", reason));
     if (other) part.append(" ", made("span", "quiet", "What was approved in its place is below."));
     const whole_ = made("div", "ended");
@@ -207,9 +210,9 @@ export class Card {
   /** Open the arguments as JSON, a field for each call, in place of the decisions about the request as it is. */
   amend() {
     this.fields = this.approval.calls.map(({ kind, payload }, number) => {
-      const label = made("label", "small", `Arguments of ${safe(kind)}`);
+      const label = made("label", "small", `Arguments of ${prose(kind)}`);
       const area = made("textarea");
-      area.value = escaped(JSON.stringify(payload, null, 2));
+      area.value = written(payload, 2);
       area.rows = Math.min(12, area.value.split("\n").length + 1);
       area.spellcheck = false;
       const error = made("p", "form-error");
@@ -254,7 +257,7 @@ export class Card {
     for (const { kind, area, error } of this.fields) {
       error.textContent = "";
       try {
-        const payload = exactly(area.value);
+        const payload = parseExactly(area.value);
         if (payload === null || typeof payload !== "object" || Array.isArray(payload)) throw new Error("arguments are an object, { … }");
         calls.push({ kind, payload });
       } catch (fault) {
@@ -293,8 +296,8 @@ export class Card {
   }
 }
 
-function pair(key, text, className = "") {
+function pair(key, shown, className = "") {
   const part = made("span", className);
-  part.append(made("span", "key", `${key} `), made("bdi", "", text));
+  part.append(made("span", "key", `${key} `), shown);
   return part;
 }
