@@ -105,18 +105,33 @@ def test_an_amendment_shows_its_faults_and_then_what_ran(browser, desk):
         expect(amend).to_be_focused()
         amend.click()
         assert '"euro": 50' in arguments.input_value()
+        look = page.get_by_role("button", name="Show what would run")
         send = page.get_by_role("button", name="Approve these instead")
+        expect(send).to_be_disabled()
+        look.click()
+        expect(page.locator(".decide > .form-error")).to_contain_text("Change one")
         for text, fault in [
             ('{"to": "zoe", "euro": }', "This is no JSON object"),
             ("[1]", "This is no JSON object"),
+            ('{"to": "zoe", "euro": 5,\n"euro": 400}', 'line 2: the key "euro" comes twice'),
+            ('{"to": "zoe", "euro": NaN}', "a value is expected, not “NaN”"),
             ('{"to": "zoe", "euro": 900}', "less than or equal to 500, got 900"),
             ('{"to": "zoe", "euro": 200}', "a person approves it"),
         ]:
             arguments.fill(text)
-            send.click()
+            look.click()
             expect(page.locator(".amend .form-error")).to_contain_text(fault)
-            expect(send).to_be_enabled()
+            expect(look).to_be_enabled()
+            expect(send).to_be_disabled()
         arguments.fill('{"to": "zoe", "euro": 4}')
+        look.click()
+        shown = page.locator(".foreseen")
+        expect(shown.locator(".tree > li")).to_have_text(['to "zoe"', "euro 4"])
+        expect(shown.locator(".plan-changes")).to_have_text("desk.paid/zoe/euro 4")
+        arguments.press_sequentially(" ")  # another text is not what was shown
+        expect(send).to_be_disabled()
+        expect(shown).to_be_hidden()
+        look.click()
         send.click()
         expect(page.locator(".outcome.amended")).to_contain_text("amended by bob")
         expect(page.locator(".plan.approved")).to_contain_text("euro 4")

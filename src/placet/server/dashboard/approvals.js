@@ -92,7 +92,7 @@ function showAll(open, followed, worldPath) {
     const before = cards.get(approval.id);
     const text = comparable(approval);
     // A card that is being read, or whose reason is being written, is not made anew.
-    const card = before?.text === text ? before : new Card(approval, (decision) => decide(approval.id, decision, worldPath));
+    const card = before?.text === text ? before : new Card(approval, (decision) => decide(approval.id, decision, worldPath), (amendment) => foresee(approval.id, amendment, worldPath));
     card.text = text;
     card.tick(approval);
     shown.set(approval.id, card);
@@ -125,6 +125,16 @@ function place(elements) {
   const wanted = new Set(elements);
   for (const one of [...list.children]) if (!wanted.has(one)) one.remove();
   elements.forEach((one, index) => { if (list.children[index] !== one) list.insertBefore(one, list.children[index] ?? null); });
+}
+
+/** Ask what an amendment would approve; give {shown}, or {problem}. */
+async function foresee(id, amendment, worldPath) {
+  try {
+    const body = writeExactly({ ...amendment, dry_run: true });
+    return { shown: await ask(worldPath(`/approvals/${encodeURIComponent(id)}`), { body, parse: parseExactly }) };
+  } catch (error) {
+    return { problem: { message: error.message, refusals: error.document?.refusals } };
+  }
 }
 
 /** Send a decision; give null, or the problem that refused it. */
