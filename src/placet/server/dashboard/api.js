@@ -36,14 +36,14 @@ export function takeFromAddress() {
 }
 
 /** Ask for a text; a path is relative to the page, so that a proxy may put it anywhere.
- * With a `body` it is sent as JSON by POST; `method` sends a POST without one. */
+ * With a `body` it is sent as JSON by POST, a text as it is; `method` sends a POST without one. */
 export async function askText(path, { body, method = body === undefined ? "GET" : "POST", patienceMs = PATIENCE_MS } = {}) {
   let answer;
   let text;
   try {
     answer = await send(path, {
       method,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
       headers: body === undefined ? {} : { "content-type": "application/json" },
       signal: AbortSignal.timeout(patienceMs),
     });

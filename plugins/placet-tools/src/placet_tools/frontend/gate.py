@@ -176,7 +176,9 @@ class Gate:
                 await self._listening.enter_async_context(listening)
             except OSError as error:
                 await self.__aexit__()
-                raise StoreError(f"no terminal can decide the requests: {self._socket}: {error}") from error
+                raise StoreError(
+                    f"no terminal can decide the requests: {self._socket}: {error}"
+                ) from error
         return self
 
     async def _resume(self) -> None:
