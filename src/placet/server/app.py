@@ -94,7 +94,7 @@ def build_app(
 
 
 def describe(app: Starlette, domains: Sequence[Domain], intents_max: int) -> None:
-    """Give an application the document of its routes, which is made when it is first asked for.
+    """Set the document of the routes of an application; it is made when it is first requested.
 
     Args:
         app: The application; a plug-in adds schemas to `app.state.schemas`.
