@@ -119,7 +119,7 @@ def test_tags_and_a_note_are_written_with_the_keyboard(browser, played, folder):
         expect(page.locator("#note-dialog")).to_be_hidden()
         cell = page.locator("#runs tr.run", has_text="base.db").locator(".of-tags").first
         expect(cell).to_contain_text(HOSTILE)
-        expect(cell).to_contain_text("\ufffdhidden second line")
+        expect(cell).to_contain_text("\\u202ehidden second line")
         kept = json.loads((folder / "runs.json").read_text("utf-8"))["runs"]["base.db"]
         assert kept == {"tags": ["good", HOSTILE], "note": "\u202ehidden\nsecond line"}
         page.get_by_role("button", name="good", exact=True).click()
@@ -132,8 +132,7 @@ def test_a_run_leads_to_its_player_and_back(browser, played):
         page.get_by_role("link", name=f"{HOSTILE}.db").click()
         page.wait_for_selector("#at-seq:not(:empty)")
         assert page.locator("#worlds").input_value() == f"{HOSTILE}.db"
-        expect(page.locator("#pages")).to_be_visible()
-        expect(page.get_by_role("link", name="Approvals", exact=True)).to_be_hidden()
+        expect(page.get_by_role("link", name="Approvals", exact=True)).to_have_count(0)
         page.get_by_role("link", name="Runs").click()
         expect(page.locator("#runs tr.run")).to_have_count(5)
 

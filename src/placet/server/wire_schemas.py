@@ -142,6 +142,28 @@ _APPROVAL: Final = _object(
     amended_by=_or_null("string"),
 )
 
+_RUN: Final = _object(
+    run=_TEXT,
+    world=_TEXT,
+    scenario=_TEXT,
+    domains=array_schema(_TEXT),
+    ticks_planned=_or_null("integer"),
+    seed=_or_null("integer"),
+    ticks=_or_null("integer"),
+    records=_or_null("integer"),
+    agents=_or_null("integer"),
+    admitted=_or_null("integer"),
+    refused=_or_null("integer"),
+    is_partial=_BOOLEAN,
+    settings=_OPEN,
+    status=_TEXT,
+    error=_TEXT,
+    modified_s=_NUMBER,
+    bytes=_SEQ,
+    tags=array_schema(_TEXT),
+    note=_TEXT,
+)
+
 SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
     "Approval": _APPROVAL,
     "ApprovalPage": _object(
@@ -253,6 +275,47 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         settings=array_schema(_OPEN), seed={"type": "integer", "minimum": 0}, ticks=_SEQ
     ),
     "StartedRun": _object(world=_TEXT, tick=_SEQ, store=_or_null("string")),
+    "Runs": _object(
+        folder=_TEXT,
+        runs=array_schema(_RUN),
+        total=_SEQ,
+        unread=_SEQ,
+        columns=array_schema(_TEXT),
+        columns_left_out=array_schema(_TEXT),
+        left_out=_SEQ,
+        tags=array_schema(_TEXT),
+        problem=_TEXT,
+    ),
+    "RunPair": _object(
+        runs=array_schema(_TEXT),
+        settings=array_schema(_object(key=_TEXT, values=array_schema(_ANYTHING))),
+        parting=_object(
+            is_equal=_BOOLEAN,
+            record=_SEQ,
+            seq=_SEQ,
+            part=_TEXT,
+            values=array_schema(_ANYTHING),
+            rule=_or_null("string"),
+            tick=_or_null("integer"),
+            agent_count=_SEQ,
+            kinds=array_schema(_OPEN),
+            state=array_schema(_OPEN),
+        ),
+    ),
+    "RunSeries": _object(
+        series=array_schema(
+            _object(
+                name=_TEXT,
+                note=_TEXT,
+                x_name=_TEXT,
+                x=array_schema(_NUMBER),
+                lines=array_schema(
+                    _object(name=_TEXT, values=array_schema({"type": ["number", "null"]}))
+                ),
+            )
+        )
+    ),
+    "RunNote": _object(tags=array_schema(_TEXT), note=_TEXT),
     "Moment": _object(
         record={"type": "integer", "minimum": -1},
         batch=_SEQ,
@@ -353,8 +416,16 @@ def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
         {
             "kind": {"const": kind},
             "payload": payload,
-            "agent_id": {**_ID, "description": "by default the agent of the token"},
-            "req_id": {**_ID, "description": "by default of the header Idempotency-Key"},
+            "agent_id": {
+                **_ID,
+                "description": "by default the agent of the token",
+                "examples": ["alice"],
+            },
+            "req_id": {
+                **_ID,
+                "description": "by default of the header Idempotency-Key",
+                "examples": ["alice:1"],
+            },
             "context_seq": {**_SEQ, "exclusiveMaximum": 2**63},
             "priority": {"type": "integer", "minimum": 0, "maximum": 100},
             "schema_version": {

@@ -89,6 +89,8 @@ class Results(Sequence[Row]):
     def load(cls, folder: str | Path) -> "Results":
         """Return the results of all finished runs of a study.
 
+        A failed run that was run again with other code (`retry` and `anyway`) has its later row.
+
         Raises:
             LabError: The folder is no study.
         """
@@ -96,7 +98,8 @@ class Results(Sequence[Row]):
         if not study.manifest["plans"]:
             raise LabError(f"{folder} is no study: it has no manifest")
         study.read_rows()
-        return results_of(study, _planned_keys(study.manifest))
+        study.remove_replaced()
+        return results_of(study, _planned_keys(study))
 
     @property
     def failed(self) -> list[Row]:
@@ -370,14 +373,25 @@ def _differing(leaves: Sequence[Mapping[str, Json]], wanted: Iterable[str]) -> l
     return list(dict.fromkeys([*(key for key in wanted if key in keys), *differing]))
 
 
-def _planned_keys(manifest: Mapping[str, Any]) -> Iterator[list[str]]:
-    """Yield the keys of the runs of each scenario; those of several plans stand once."""
-    groups: dict[tuple[str, str], dict[str, None]] = {}
-    for plan in manifest["plans"]:
+def _planned_keys(study: Study) -> Iterator[list[str]]:
+    """Yield the keys of the finished runs of each scenario; those of several plans stand once.
+
+    Runs of a scenario with several codes are apart only if a seed was run with several.
+    """
+    scenarios: dict[str, dict[int, dict[str, str]]] = {}
+    for plan in study.manifest["plans"]:
         for (scenario, code), own in zip(plan["scenarios"], plan["own_seeds"], strict=True):
-            keys = (run_key(code, scenario, seed) for seed in plan["seeds"] or [own])
-            groups.setdefault((scenario, code), {}).update(dict.fromkeys(keys))
-    return (list(keys) for keys in groups.values())
+            for seed in plan["seeds"] or [own]:
+                of_seed = scenarios.setdefault(scenario, {}).setdefault(seed, {})
+                if (key := run_key(code, scenario, seed)) in study.rows:
+                    of_seed[code] = key
+    for seeds in scenarios.values():
+        is_apart = any(len(keys) > 1 for keys in seeds.values())
+        groups: dict[str, list[str]] = {}
+        for keys in seeds.values():
+            for code, key in keys.items():
+                groups.setdefault(code if is_apart else "", []).append(key)
+        yield from groups.values()
 
 
 def _mean(values: Iterable[Json]) -> float | None:

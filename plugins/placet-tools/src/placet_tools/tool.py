@@ -5,7 +5,7 @@ person who approves see all arguments.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from string import Formatter
 from typing import Annotated, Any, Final, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -25,7 +25,6 @@ from placet_tools.parts.marks import (
     Personal,
     Secret,
     form_type,
-    hidden,
     split_mark,
 )
 
@@ -113,18 +112,20 @@ class DeclaredTool:
         """
         return self.payload.model_validate(dict(arguments)).model_dump(mode="json")
 
-    def hidden(self, arguments: Mapping[str, Json], error: ValidationError) -> dict[str, Json]:
-        """Return arguments that do not fit, as a refusal may show them."""
-        if not self.marks:
-            return dict(arguments)
-        return hidden(arguments, self.marks, faults_of(error))
+    @property
+    def parameters(self) -> Collection[str]:
+        """Names of the arguments that are declared; of a JSON schema, its properties."""
+        if self.takes_mapping:
+            return frozenset(self.payload.model_json_schema().get("properties", {}))
+        return self.payload.model_fields
 
     def unmarked(self, arguments: Mapping[str, Json]) -> dict[str, Json]:
-        """Return the arguments whose values may be in the key of a call."""
+        """Return the declared arguments without a mark, whose values the log may have."""
+        declared = self.parameters
         return {
             name: value
             for name, value in arguments.items()
-            if not self.marks or (name in self.payload.model_fields and name not in self.marks)
+            if name in declared and name not in self.marks
         }
 
     def typed(self, arguments: Mapping[str, Json]) -> dict[str, Any]:

@@ -1,23 +1,16 @@
 // Numbers and events in words. Plain texts: what is made of them is shown as text and never parsed.
 
 // What would hide, or turn around, what stands beside it: the list of placet/schemas/printable.py.
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}\ud800-\udfff]/gu;
 
-/** Give a text that somebody wrote: one line, no tricks, not too long. */
+/** Give a text that somebody wrote: one line, not too long, with escapes in place of what would hide, or turn around, what stands beside it. */
 export function tame(value, charsMax = 128) {
   const text = typeof value === "string" ? value : String(JSON.stringify(value) ?? value);
-  return safe(text.length > charsMax ? `${text.slice(0, charsMax)}…` : text, false);
+  return (text.length > charsMax ? `${text.slice(0, charsMax)}…` : text).replace(UNSEEN, escape);
 }
 
-/** Give a whole text without tricks; `isOfLines` keeps its lines. */
-export function safe(text, isOfLines = true) {
-  const seen = text.replace(UNSEEN, (one) => (isOfLines && one === "\n" ? one : "\ufffd"));
-  return seen.toWellFormed?.() ?? seen;
-}
-
-/** Give JSON with escapes in place of what would hide, or turn around, what stands beside it. */
-export const escaped = (json) => json.replace(UNSEEN, (seen) =>
-  seen === "\n" ? seen : [...Array(seen.length).keys()].map((k) => `\\u${seen.charCodeAt(k).toString(16).padStart(4, "0")}`).join(""));
+const SHORT = new Map([["\n", "\\n"], ["\r", "\\r"], ["\t", "\\t"]]);
+const escape = (one) => SHORT.get(one) ?? Array.from({ length: one.length }, (_, k) => `\\u${one.charCodeAt(k).toString(16).padStart(4, "0")}`).join("");
 
 export const whole = (value) => Math.round(value).toLocaleString("en").replaceAll(",", "\u202f");
 
@@ -44,6 +37,7 @@ export function span(seconds) {
 }
 
 export const DURABILITY = {
+  __proto__: null,
   memory: "gone with the process",
   off: "on the disk when the system writes it",
   normal: "may lose the last moments in a power cut",
@@ -51,11 +45,12 @@ export const DURABILITY = {
   full: "on the disk before it is answered",
 };
 
-const CLOCKS = { realtime: "real time", stepped: "stepped", next_event: "to the next event" };
+const CLOCKS = { __proto__: null, realtime: "real time", stepped: "stepped", next_event: "to the next event" };
 export const clockOf = (name) => CLOCKS[name] ?? tame(name);
 
 // The types of events that are no batch: who did it, and what.
 const OTHERS = {
+  __proto__: null, // no type is named like a member of objects, but one may come
   header: (event) => ["", `the log of the world ${tame(event.world ?? "")} begins`],
   configured: () => ["", "limits and quotas were set"],
   registered: (event) => [event.agent_id, "joined"],
@@ -89,7 +84,7 @@ export const MARKS = {
 };
 
 // A batch that records the end of a plan is admitted also where the plan was not: it has the mark of the plan.
-const ENDS = { applied: "admitted", held: "waits", refused: "failed", failed: "failed" };
+const ENDS = { __proto__: null, applied: "admitted", held: "waits", refused: "failed", failed: "failed" };
 const OUTCOMES = {
   "session.end": ({ outcome }) => ENDS[outcome] ?? "other",
   "approvals.ask": () => "waits",

@@ -4,7 +4,7 @@ import { ask, Refusal } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
 import { short, tame, whole } from "./format.js";
 import { editNote, startNote } from "./runs_note.js";
-import { complain, say, showOpened, stand, startSignIn, takesToken } from "./sign_in.js";
+import { complain, say, showOpened, stand, startSignIn } from "./sign_in.js";
 
 const ROUND_MS = 3_000;
 const READING_MS = 400; // between two looks while the server reads logs
@@ -62,6 +62,7 @@ async function read() {
     say("");
     if (list.unread) wait = READING_MS;
     showOpened();
+    show("content", true);
     showList();
   } catch (error) {
     if (error instanceof Refusal && error.status === 422) {
@@ -288,8 +289,7 @@ byId("filter").addEventListener("submit", (event) => { event.preventDefault(); r
 byId("failures-first").addEventListener("change", () => { remember(); if (list) showList(); });
 byId("compare").addEventListener("click", openComparison);
 document.addEventListener("visibilitychange", () => { if (!document.hidden && list) read(); });
-addEventListener("hashchange", () => { if (!takesToken()) { recall(); read(); } });
 startNote(() => read());
 recall();
 showChosen();
-startSignIn(read);
+startSignIn({ open: read, move: () => { recall(); read(); } });

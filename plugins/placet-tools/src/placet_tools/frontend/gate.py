@@ -30,7 +30,7 @@ from placet_tools.domain import KEY_KNOWN, ROLE, ToolsDomain
 from placet_tools.frontend.approval_flow import ApprovalFlow
 from placet_tools.frontend.background import BackgroundTasks
 from placet_tools.frontend.call_records import CallRecords
-from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused
+from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused, refused_unfit
 from placet_tools.frontend.catch_up import catch_up
 from placet_tools.frontend.earlier_calls import count_earlier_calls
 from placet_tools.frontend.extras import extra
@@ -176,7 +176,9 @@ class Gate:
                 await self._listening.enter_async_context(listening)
             except OSError as error:
                 await self.__aexit__()
-                raise StoreError(f"no terminal can decide the requests: {self._socket}: {error}") from error
+                raise StoreError(
+                    f"no terminal can decide the requests: {self._socket}: {error}"
+                ) from error
         return self
 
     async def _resume(self) -> None:
@@ -524,8 +526,9 @@ class Gate:
         """Make a call of a tool, or an intent of a kind that no tool has."""
         name, arguments = one
         is_other = name in self._kinds and name not in self._domain.tools
-        kind = name if is_other else self._domain.kind_of(name)
-        return make_call(self._domain, key, kind, arguments)
+        if is_other:
+            return ToolCall(key, name, dict(arguments))
+        return make_call(self._domain, key, name, arguments)
 
     async def _decide(
         self, calls: Sequence[ToolCall], agent: str, *, is_new: bool, runs: bool = True
@@ -552,6 +555,11 @@ class Gate:
         if known is not None:
             return known
         handle = await self._recorder.handle(agent)
+        if any(call.fault for call in calls):
+            outcomes = refused_unfit(calls)
+            if runs:
+                await self._refusals.record(agent, calls, outcomes)
+            return outcomes
         batch, ahead = await self._recorder.batch(agent, calls)
         verdict = await self.world.submit(batch, dry_run=not runs, identity=handle)
         if verdict.admitted:

@@ -20,7 +20,7 @@ from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, from_canonical
 from placet.schemas.effect import EffectStatus
 from placet.schemas.errors import StoreError
 from placet_tools.domain import ToolsDomain, undone_key
-from placet_tools.frontend.calls import ToolCall
+from placet_tools.frontend.calls import ToolCall, unfit
 from placet_tools.frontend.parts.part_store import (
     OUTPUT,
     PartMissing,
@@ -33,7 +33,6 @@ from placet_tools.outcome import Outcome
 from placet_tools.parts.marks import (
     OUTPUT_FORM,
     Personal,
-    hidden,
     output_form,
     part_of,
     personal_form,
@@ -103,8 +102,8 @@ class SealedValues:
         of_subjects: dict[str, dict[str, bytes]] = {}
         for name, mark in tool.marks.items():
             if (content := _encoded(call.payload[name])) is None:
-                refused = hidden(call.payload, tool.marks, {name: "too_large"})
-                return replace(call, payload=refused, is_checked=False)
+                too_large = {"type": "too_large", "loc": (name,), "msg": ""}
+                return unfit(call.kind, call.key, tool, call.payload, [too_large])
             if isinstance(mark, Personal):
                 of_subjects.setdefault(subject_of(mark, call.payload), {})[name] = content
             else:
