@@ -112,7 +112,10 @@ def _notices(context: RequestContext) -> Notices:
     """Return what sends notices of the new requests for approval of all worlds."""
 
     async def describe(name: str, world: Orchestrator, approval: Approval) -> Json:
-        return await world.query(lambda kernel: notice_json(context, name, kernel, approval))
+        now = world.sim_time
+        return await world.query(
+            lambda kernel: notice_json(context, name, kernel.ledger, approval, now)
+        )
 
     worlds = context.worlds
     channels = channels_of(context.config.approvals, os.environ)
