@@ -260,10 +260,10 @@ def test_the_dashboard_has_the_same_requests_and_one_navigation(browser, desk):
     with page_of(browser, desk, "operator", "") as page:
         expect(page.locator("#plans")).to_have_text("1 request waits for your decision")
         pages = page.get_by_role("navigation", name="Pages").get_by_role("link")
-        expect(pages).to_have_text(["Dashboard", "Approvals", "Player"])
+        expect(pages).to_have_text(["Dashboard", "Approvals", "Player", "API"])
         page.get_by_role("button", name="Deny: desk.pay").click()
         expect(page.locator(".outcome.denied")).to_contain_text("denied by operator")
-        page.get_by_role("link", name="Approvals").click()
+        page.get_by_role("link", name="Approvals", exact=True).click()
         expect(page.get_by_role("heading", name="Requests for approval")).to_be_visible()
         expect(page.locator(".outcome.denied")).to_contain_text("denied by operator")
         page.get_by_role("button", name="Sign out").click()

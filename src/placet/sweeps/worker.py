@@ -21,6 +21,7 @@ from time import perf_counter, process_time
 from types import FrameType
 from typing import Any, Final, Literal, TypeAlias
 
+from placet.kernel.state.tree import WorldState
 from placet.plugins.domains import import_from_here
 from placet.schemas.codec import Json, from_numpy
 from placet.schemas.errors import StoreError
@@ -196,12 +197,17 @@ def _row_of(task: RunTask, log: Path | None) -> Row:
     """Return the row of a run: its results, or its error."""
     began, began_cpu = perf_counter(), process_time()
     row = empty_row(task, "done", "")
+    errors: list[OutcomeError] = []
+
+    def ask(state: WorldState) -> None:
+        row["outcomes"], found = outcomes_of(task.outcomes, state)
+        errors.extend(found)
+
     try:
         with _time_limit(task.timeout_s):
             scenario = scenario_of(task.text, task.seed)
-            found, row[STREAMS], state = execute(scenario, log, with_state=bool(task.outcomes))
+            found, row[STREAMS] = execute(scenario, log, on_state=ask)
             row |= found
-            row["outcomes"], errors = outcomes_of(task.outcomes, state)
         row |= {"error": None, "traceback": None}
         if errors:
             traces = "".join("".join(traceback.format_exception(error)) for error in errors)

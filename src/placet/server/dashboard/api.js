@@ -41,16 +41,10 @@ export async function askText(path, { body, method = body === undefined ? "GET" 
   let answer;
   let text;
   try {
-    answer = await fetch(path, {
+    answer = await send(path, {
       method,
       body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
-      headers: {
-        ...(isSendable(token) ? { authorization: `Bearer ${token}` } : {}),
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-      },
-      cache: "no-store",
-      credentials: "omit",
-      redirect: "error",
+      headers: body === undefined ? {} : { "content-type": "application/json" },
       signal: AbortSignal.timeout(patienceMs),
     });
     text = await answer.text();
@@ -60,6 +54,16 @@ export async function askText(path, { body, method = body === undefined ? "GET" 
   if (!answer.ok) throw new Refusal(answer.status, parsed(text));
   return text;
 }
+
+/** Send a request with the token, and return the answer of `fetch`, whatever its status. */
+export const send = (path, { headers = {}, body, ...options }) => fetch(path, {
+  ...options,
+  body: body || undefined,
+  headers: { ...(isSendable(token) ? { authorization: `Bearer ${token}` } : {}), ...headers },
+  cache: "no-store",
+  credentials: "omit",
+  redirect: "error",
+});
 
 /** Ask for JSON; `parse` reads its text. */
 export async function ask(path, { parse = JSON.parse, ...options } = {}) {

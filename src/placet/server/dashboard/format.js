@@ -6,8 +6,11 @@ const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\
 /** Give a text that somebody wrote: one line, not too long, with escapes in place of what would hide, or turn around, what stands beside it. */
 export function tame(value, charsMax = 128) {
   const text = typeof value === "string" ? value : String(JSON.stringify(value) ?? value);
-  return (text.length > charsMax ? `${text.slice(0, charsMax)}…` : text).replace(UNSEEN, escape);
+  return safe(text.length > charsMax ? `${text.slice(0, charsMax)}…` : text, false);
 }
+
+/** Give a whole text with such escapes; `isOfLines` keeps its lines. */
+export const safe = (text, isOfLines = true) => text.replace(UNSEEN, (one) => (isOfLines && one === "\n" ? one : escape(one)));
 
 const SHORT = new Map([["\n", "\\n"], ["\r", "\\r"], ["\t", "\\t"]]);
 const escape = (one) => SHORT.get(one) ?? Array.from({ length: one.length }, (_, k) => `\\u${one.charCodeAt(k).toString(16).padStart(4, "0")}`).join("");
@@ -57,15 +60,20 @@ const OTHERS = {
   agent_changed: (event) => [event.agent_id, event.what === "removed" ? "was removed" : `was changed: ${tame(event.what)}`],
   executor_changed: (event) => ["", `executor of ${tame(event.kind)} ${event.depth_max === null ? "ended" : "joined"}`],
   tick: () => ["", "a tick ended"],
-  settled: (event) => ["", `effect of ${tame(event.effect_seq)} ${event.succeeded ? "succeeded" : "failed"}`],
-  settlement_failed: (event) => ["", `effect of ${tame(event.effect_seq)}: its outcome could not be applied`],
-  effect_changed: (event) => ["", `effect of ${tame(event.effect_seq)}: ${tame(event.what)}`],
+  settled: (event) => ["", `${effectOf(event)} ${event.succeeded ? "succeeded" : "failed"}`],
+  settlement_failed: (event) => ["", `${effectOf(event)}: its outcome could not be applied`],
+  effect_changed: (event) => ["", `${effectOf(event)}: ${event.what === "in_doubt" ? "it is unknown whether it was done" : tame(event.what)}`],
   rules_changed: () => ["", "other rules decide from here on"],
   fork_adopted: () => ["", "was forked from another world"],
   patched: () => ["operator", "changed the state"],
   table_made: (event) => ["", `table ${tame(event.table)} of ${whole(event.count ?? 0)} rows`],
   columns: () => ["", ""],
 };
+const effectOf = ({ effect_kind: kind, effect_seq: seq }) => `effect ${kind ? `${tame(kind, 64)} ` : ""}of seq ${tame(seq)}`;
+
+/** The reason of an effect that failed, as its record has it. */
+const effectWhy = ({ type, output, error, why }) => ({ settled: output, settlement_failed: error, effect_changed: why })[type];
+
 const ABOUT_AGENTS = new Set(["registered", "agent_changed"]);
 
 /** Marks of a line, and their meaning for a screen reader. */
@@ -99,8 +107,29 @@ export function said(event) {
   if (event.type === "columns") return ofColumns(event, line);
   if (ABOUT_AGENTS.has(event.type)) line.kind = "agent";
   if (!line.who && event.type === "batch") line.what = "another agent’s batch";
-  if (event.succeeded === false || event.type === "settlement_failed") line.kind = "failed";
+  if (event.succeeded === false || event.type === "settlement_failed" || event.what === "in_doubt") line.kind = "failed";
   if (!line.who) line.detail = changed(event);
+  const reason = line.kind === "failed" ? effectWhy(event) : null;
+  if (reason) line.whys = [{ code: "", message: tame(reason, 300) }];
+  return line;
+}
+
+/** Say an event in the story of an agent, who is not named again. */
+export function saidOf(event, agent) {
+  const line = said(event);
+  if (line === null) return null;
+  if (event.became && !ABOUT_AGENTS.has(event.type)) {
+    line.what = [event.became === "removed" ? "was removed" : "joined", line.what].filter(Boolean).join(", as ");
+    line.kind = "agent";
+  }
+  if (event.type === "columns" && event.row !== undefined) {
+    line.kind = event.refusals.length ? "refused" : "admitted";
+    line.what = `${tame(event.kind, 64)}, with ${tame(event.population)}`;
+    line.who = "";
+  }
+  if (event.noted) withWhys(event.noted, Object.assign(line, { kind: "refused", what: "a call was refused" }));
+  if (line.who === tame(agent)) line.who = "";
+  if (event.is_failure && line.kind === "agent") line.kind = "failed";
   return line;
 }
 
@@ -114,6 +143,16 @@ function ofColumns({ population, kind, rows, refused, refusals }, line) {
   return withWhys(refusals ?? [], line);
 }
 
+// The decision about a request: who did what to it.
+const DECISIONS = { approve: "approved", deny: "denied", expire: "was not decided in time", stale: "would not do what was shown" };
+const REQUESTS = {
+  "approvals.ask": ({ id, role, agent }) => ["", `request ${tame(id, 60)} of ${tame(agent)} waits for ${role ? `a person with the role ${tame(role)}` : "a person"}`],
+  "approvals.amend": ({ id, by, reason }) => [by, `approved other intents in the place of request ${tame(id, 60)}`, reason],
+  "approvals.decide": ({ id, by, decision, reason }) => (decision === "approve" || decision === "deny"
+    ? [by, `${DECISIONS[decision]} request ${tame(id, 60)}`, reason]
+    : ["", `request ${tame(id, 60)} ${DECISIONS[decision] ?? tame(decision)}`, reason]),
+};
+
 function ofBatch(event, line) {
   line.kind = event.type === "batch" ? outcomeOf(event.intents) : event.type === "refused" ? "refused" : "other";
   line.who = listed(counted(event.intents.map(({ agent_id }) => tame(agent_id))), false);
@@ -121,6 +160,14 @@ function ofBatch(event, line) {
   const kinds = event.kinds ?? counted(event.intents.map(({ kind }) => kind));
   line.what = listed(kinds.map(([kind, count]) => [tame(kind, 64), count]), true, event.kind_count);
   line.detail = payload(event.intents[0]);
+  const [first, ...others] = event.intents;
+  if (event.type === "batch" && Object.hasOwn(REQUESTS, first.kind)) {
+    const [who, what, reason] = REQUESTS[first.kind](first.payload ?? {});
+    const done = listed(counted(others.map(({ kind }) => tame(kind, 64))), true);
+    line.who = tame(who ?? "");
+    line.what = done ? `${what}: ${done}` : what;
+    line.detail = reason ? tame(reason, 220) : others.length ? payload(others[0]) : "";
+  }
   if (event.type === "scheduled") line.what += ", for later";
   return withWhys(event.refusals ?? [], line);
 }
