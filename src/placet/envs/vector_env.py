@@ -127,7 +127,8 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
         """
         given = checked_actions(self.single_action_space, actions, self.num_envs)
         ended = []
-        is_between: Array = self._has_ended.reshape(len(self.worlds), -1).all(axis=1)
+        waits = self._has_ended.reshape(len(self.worlds), -1)
+        is_between = np.logical_and.reduce(waits, axis=1)
         for env, part in zip(self.worlds, np.split(given, len(self.worlds)), strict=True):
             last = env.final_observations
             env.step(part)

@@ -242,7 +242,7 @@ def changed(change: StateChange, *, is_whole: bool = False) -> str:
 
 
 def _noted(value: Json) -> str:
-    """Return what a reader does not see of a value, to be put after it."""
+    """Return remarks about characters of a value that a reader does not see, to be put after it."""
     return "".join(f"  ({one})" for one in remarks(value))
 
 

@@ -298,7 +298,7 @@ class Inbox:
         return await self._answer(request, verdict, _AHEAD)
 
     async def foresee_amendment(self, request: str, intents: Sequence[Intent]) -> InboxAnswer:
-        """Show what an amendment would approve; nothing is recorded.
+        """Show the intents and changes that an amendment would approve; nothing is recorded.
 
         Args:
             request: Id of the request.

@@ -1,7 +1,7 @@
-"""Remarks about texts that look like other texts, for a person who decides by what is shown.
+"""Remarks about texts that look like other texts, for a person who decides by their look.
 
 `printable` writes characters that a reader does not see as escapes. A Cyrillic letter among Latin
-ones, a no-break space or an accent that is a character of its own is seen, and taken for another
+ones, a no-break space or an accent that is a separate character is seen, and taken for another
 character. The pages of the server have the same remarks (`values.js`).
 """
 
@@ -23,7 +23,7 @@ _LISTED_MAX: Final = 4
 
 
 def remarks(value: Json) -> list[str]:
-    """Return what a reader does not see of the texts and names in a value, each remark once."""
+    """Return remarks about the texts and names in a value, each remark once."""
     return list(dict.fromkeys(one for text in _texts(value) for one in _remarks(text)))
 
 

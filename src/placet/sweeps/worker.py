@@ -371,7 +371,7 @@ def _end_with(sentinels: Sequence[Any]) -> None:
 class _TimeLimit:
     """Raises `RunTimeout` in a `with` block that takes longer; ends the process if it continues.
 
-    The block must run in the main thread of its process. What it calls may catch the exception: the
+    The block must run in the main thread of its process. Code that it calls may catch the exception: the
     boundary of a rule takes it for an error of the rule. It is raised again after `_REPEAT_S`, and
     the run has reached its limit in any case.
 

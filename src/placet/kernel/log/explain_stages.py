@@ -99,7 +99,7 @@ def _compare_agent(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> 
 
 
 def compared_agent(agent: Agent, submitter: str, *speakers: str) -> dict[str, Json]:
-    """Return what the agent stage compared for one agent.
+    """Return the comparison of the agent stage for one agent.
 
     Args:
         agent: The agent.
@@ -313,7 +313,7 @@ def _compare_quota(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> 
 def compared_charge(
     agent_id: str | None, kind: str | None, quota: Quota, charged: int, after_ns: int
 ) -> dict[str, Json]:
-    """Return what the quota stage compared for one token bucket.
+    """Return the comparison of the quota stage for one token bucket.
 
     Args:
         agent_id: The agent of the bucket; None is all agents together.
@@ -378,8 +378,8 @@ def _compare_domain(past: Verifier, record: BatchRecord, batch: CheckedBatch) ->
     if isinstance(record, Scheduled):
         yield {"due": record.due_ns / SECOND_NS}
         return
-    if past.begun.validator:
-        yield {"validator": past.begun.validator}
+    if past.known_header.validator:
+        yield {"validator": past.known_header.validator}
     if leases := _running_leases(past, record, batch):
         yield {"leases": leases}
     registry = past.registry
@@ -393,7 +393,7 @@ def _compare_domain(past: Verifier, record: BatchRecord, batch: CheckedBatch) ->
 def compared_kind(
     registry: Registry | None, index: int, name: str, version: str | None
 ) -> dict[str, Json]:
-    """Return what is known of the rule that judged an intent; the domain may not be available."""
+    """Return the known facts about the rule that judged an intent; its domain may not be available."""
     domain = None if registry is None else registry.domain_of.get(name)
     return {
         "index": index,

@@ -73,7 +73,7 @@ def amendment_of(amended: Approval, payload: Mapping[str, Json], registry: Regis
     """Return the request that an amendment would make, as a person is shown it.
 
     It is in no state and has no id. Its digest is that of its calls, changes and risk alone, so two
-    dry runs of one amendment have one digest, though each has keys of its own.
+    dry runs of one amendment have one digest, though each has other keys.
 
     Args:
         amended: The request that is amended.

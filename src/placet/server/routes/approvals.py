@@ -72,8 +72,8 @@ class ReplacementCall(Fields, frozen=True):
 class DecisionBody(Fields, frozen=True):
     """The request body of `decide_request`; `calls` are for an amendment.
 
-    `digest` is that of the request as the person was shown it. `dry_run` shows what an amendment
-    would approve; an amendment whose `foreseen` is the digest of that answer does just this.
+    `digest` is that of the request as the person was shown it. `dry_run` shows the intents that an
+    amendment would approve; an amendment whose `foreseen` is the digest of that answer does just this.
     """
 
     decision: Literal["approve", "deny", "amend"]
