@@ -191,3 +191,13 @@ def test_the_navigation_of_every_page_has_the_api(browser, server):
             expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
             page.get_by_role("link", name="API", exact=True).click()
             expect(page.locator("#standing")).to_have_text("ready")
+
+
+def test_a_server_that_only_plays_has_the_page_of_its_own_routes(browser, played_town):
+    with page_of(browser, f"{played_town.url.rstrip('/')}/docs", played_town.token) as page:
+        pages = page.get_by_role("navigation", name="Pages").get_by_role("link")
+        expect(pages).to_have_text(["Player", "API"])
+        expect(operation(page, "POST", BATCHES)).to_have_count(0)
+        found = opened(page, "GET", "/api/v1/worlds/{world}/history")
+        found.get_by_role("button", name="Try it").click()
+        expect(found.locator(".answer .status-of")).to_have_text("200 OK")

@@ -37,6 +37,36 @@ async def ask(served, *payments, agent="alice", role="", **options):
     return (await Inbox(served.world).ask(intents, agent=handle, role=role, **options)).approval
 
 
+async def test_the_times_of_a_request_are_those_of_now_and_not_of_the_latest_record():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        await served.world.skip_time(780.0)
+        answer = (await served.get("approvals?state=open", token="carol")).json()
+        (one,) = answer["approvals"]
+        single = (await served.get(f"approvals/{asked.id}", token="carol")).json()
+        for shown in (one, single):
+            assert 780 <= shown["age_s"] < 3_600
+            assert 0 < shown["left_s"] <= 3_600 - 780
+            assert shown["age_s"] + shown["left_s"] == pytest.approx(3_600, abs=1.0)
+        assert answer["sim_time"] >= asked.requested + 780
+
+
+async def test_a_new_request_has_no_second_more_than_was_asked_for():
+    now = 785.151705334
+    assert (now + 3_600) - now > 3_600  # by the arithmetic of floats
+    async with desk(clock="stepped") as served:
+        handle = await served.world.register_agent("alice")
+        await served.world.step(now)
+        intents = [handle.intent("desk.pay", to="zoe", euro=50)]
+        asking = asyncio.create_task(Inbox(served.world).ask(intents, agent=handle))
+        while not asking.done():
+            await served.world.step(0.0)
+            await asyncio.sleep(0)
+        asked = (await asking).approval
+        shown = (await served.get(f"approvals/{asked.id}", token="carol")).json()
+        assert shown["left_s"] == 3_600
+
+
 def decision(request, decision="approve", **more):
     return {"decision": decision, "digest": request.digest, **more}
 
@@ -75,7 +105,7 @@ async def test_a_request_is_listed_read_and_approved():
         )
         assert answer.status_code == 200, answer.text
         got = (await served.get(f"approvals/{asked.id}", token="carol")).json()
-        assert got == answer.json()
+        assert {**got, "age_s": 0} == {**answer.json(), "age_s": 0}  # it is later
         assert (got["state"], got["by"], got["reason"]) == ("approved", "carol", "agreed")
         assert (got["calls"][0]["status"], got["calls"][0]["output"]) == ("done", None)
         assert paid(await served.world.state()) == {"zoe": 50}

@@ -13,7 +13,15 @@ from placet.domains.world import World
 from placet.server import create_app, dashboard
 from placet.server.config import ServeConfig
 from placet.server.dashboard import pages
-from placet.server.dashboard.pages import API, APPROVALS, COMPARE, DASHBOARD, PLAYER, Page, render
+from placet.server.dashboard.pages import (
+    API,
+    APPROVALS,
+    COMPARE,
+    DASHBOARD,
+    PLAYER,
+    ServedPage,
+    render,
+)
 from placet.server.dashboard.routes import (
     HEADERS,
     PARTS,
@@ -28,7 +36,7 @@ from tests.kernel.builders import add
 from tests.server.served import TOKENS, serving
 
 SCRIPTS = sorted(name for name in PARTS if name.endswith(".js"))
-PAGES = {one.name: one for one in vars(pages).values() if isinstance(one, Page)}
+PAGES = {one.name: one for one in vars(pages).values() if isinstance(one, ServedPage)}
 OF_THE_PLAYER = {"player_colors.js", "player_marks.js", "player_view.js"}
 """Of these the comparison calls functions that draw on a given canvas, and no element by its id."""
 

@@ -127,7 +127,7 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
         """
         given = checked_actions(self.single_action_space, actions, self.num_envs)
         ended = []
-        is_between = self._by_world(self._has_ended).all(axis=1)
+        is_between: Array = self._has_ended.reshape(len(self.worlds), -1).all(axis=1)
         for env, part in zip(self.worlds, np.split(given, len(self.worlds)), strict=True):
             last = env.final_observations
             env.step(part)
@@ -160,9 +160,6 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
         self._returns[slots] = self._lengths[slots] = 0
         self._has_ended[slots] = False
 
-    def _by_world(self, slots: Array) -> Array:
-        return slots.reshape(len(self.worlds), -1)
-
     def _joined(self, name: str) -> Array:
         return np.concatenate([getattr(env, name) for env in self.worlds])
 
@@ -190,7 +187,7 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
                 f"reset_mask must be booleans of shape ({self.num_envs},), "
                 f"got {given.dtype} of shape {given.shape}"
             )
-        by_world = self._by_world(given)
+        by_world = given.reshape(len(self.worlds), -1)
         in_part = by_world.any(axis=1) & ~by_world.all(axis=1)
         if in_part.any():
             raise ValueError(

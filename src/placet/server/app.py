@@ -94,7 +94,7 @@ def build_app(
 
 
 def describe(app: Starlette, domains: Sequence[Domain], intents_max: int) -> None:
-    """Give an application the document of its routes, which is made when it is first asked for.
+    """Set the document of the routes of an application; it is made when it is first requested.
 
     Args:
         app: The application; a plug-in adds schemas to `app.state.schemas`.
@@ -112,7 +112,10 @@ def _notices(context: RequestContext) -> Notices:
     """Return what sends notices of the new requests for approval of all worlds."""
 
     async def describe(name: str, world: Orchestrator, approval: Approval) -> Json:
-        return await world.query(lambda kernel: notice_json(context, name, kernel, approval))
+        now = world.sim_time
+        return await world.query(
+            lambda kernel: notice_json(context, name, kernel.ledger, approval, now)
+        )
 
     worlds = context.worlds
     channels = channels_of(context.config.approvals, os.environ)

@@ -209,7 +209,7 @@ def _html(run: bytes) -> str:
 
 
 def _scripts() -> list[str]:
-    """Return the scripts of the player, each before those that it alone imports."""
+    """Return the script of the player, and the scripts that it imports, directly or not."""
     names = [PLAYER.script]
     for name in names:  # it grows meanwhile
         imported = dict.fromkeys(findall(r'from "\./([^"]+)"', file_text(name)))

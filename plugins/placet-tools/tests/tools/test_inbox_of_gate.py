@@ -36,7 +36,7 @@ async def typed(folder, *words):
 
 
 async def test_a_person_at_a_terminal_sees_all_and_decides(tmp_path):
-    ran = []
+    ran: list[tuple[str, int]] = []
     store = f"sqlite:///{tmp_path / 'desk.db'}"
     async with Gate(desk(ran), store=store, inbox=True) as gate:
         held = await gate.call("refund", order="A7", euro=42, card="4111-1111", name="Ada")
@@ -55,7 +55,7 @@ async def test_a_person_at_a_terminal_sees_all_and_decides(tmp_path):
 
 
 async def test_a_call_in_doubt_is_settled_from_a_terminal_with_what_a_person_may_see(tmp_path):
-    ran = []
+    ran: list[tuple[str, int]] = []
     store = f"sqlite:///{tmp_path / 'desk.db'}"
     async with Gate(desk(ran), store=store, approve_from="never", inbox=True) as gate:
         lost = await gate.call("refund", order="lost", euro=1, card="4111-1111", name="Ada")

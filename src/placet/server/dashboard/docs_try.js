@@ -2,7 +2,7 @@
 
 import { hasToken, send } from "./api.js";
 import { made } from "./chart.js";
-import { escaped, safe, tame, whole } from "./format.js";
+import { safe, tame, whole } from "./format.js";
 
 const HEADERS = ["content-type", "location", "allow", "retry-after", "idempotency-window", "www-authenticate", "x-request-id"];
 const CHARS_READ = 2 ** 21;
@@ -92,7 +92,7 @@ function headOf(answer) {
 function bodyOf(text, answer) {
   if (text === "") return [made("p", "quiet", "no body")];
   const isJson = /^application\/([\w.+-]+\+)?json\b/.test(answer.headers.get("content-type") ?? "");
-  const all = isJson ? escaped(indented(text)) : safe(text);
+  const all = safe(isJson ? indented(text) : text);
   const shown = made("pre", "shown-text", all.slice(0, CHARS_SHOWN));
   shown.tabIndex = 0;
   if (all.length <= CHARS_SHOWN) return [shown];

@@ -6,8 +6,11 @@ const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\
 /** Give a text that somebody wrote: one line, not too long, with escapes in place of what would hide, or turn around, what stands beside it. */
 export function tame(value, charsMax = 128) {
   const text = typeof value === "string" ? value : String(JSON.stringify(value) ?? value);
-  return (text.length > charsMax ? `${text.slice(0, charsMax)}…` : text).replace(UNSEEN, escape);
+  return safe(text.length > charsMax ? `${text.slice(0, charsMax)}…` : text, false);
 }
+
+/** Give a whole text with such escapes; `isOfLines` keeps its lines. */
+export const safe = (text, isOfLines = true) => text.replace(UNSEEN, (one) => (isOfLines && one === "\n" ? one : escape(one)));
 
 const SHORT = new Map([["\n", "\\n"], ["\r", "\\r"], ["\t", "\\t"]]);
 const escape = (one) => SHORT.get(one) ?? Array.from({ length: one.length }, (_, k) => `\\u${one.charCodeAt(k).toString(16).padStart(4, "0")}`).join("");

@@ -11,17 +11,17 @@ from string import Template
 from typing import Final, NamedTuple
 
 
-class Page(NamedTuple):
-    """A page: what it adds to the frame.
+class ServedPage(NamedTuple):
+    """A page of the server: the parts with which it fills the frame.
 
     Attributes:
         name: Its title, and its name in the navigation.
         address: Its path without the slash; empty for the first page of a server.
         content: The file with its main part.
         script: The module that it loads.
-        sign_in: What its form to sign in says of the token, as HTML.
-        without_script: What a reader without scripts is told, as HTML.
-        styles: What it adds to `style.css`.
+        sign_in: Text of its form to sign in about the token, as HTML.
+        without_script: Text for a browser without scripts, as HTML.
+        styles: Its style sheets beside `style.css`.
         layout: The class of its body.
         control: The file with controls of its header; empty for none.
     """
@@ -43,17 +43,17 @@ _OF_THE_OPERATOR: Final = (
     "needs the operator&rsquo;s token. <code>placet play</code> prints one if none is configured."
 )
 
-DASHBOARD: Final = Page(
+DASHBOARD: Final = ServedPage(
     "Dashboard",
     "",
     "page.html",
     "main.js",
-    "The token decides what is shown: everything to the operator, its view to an agent. "
+    "The page shows everything to the token of the operator, and its view to that of an agent. "
     "<code>placet serve</code> prints the operator&rsquo;s token if none is configured; "
     "<code>placet token new</code> creates others.",
     f"This page reads the world with a script. {_BY_HAND}",
 )
-APPROVALS: Final = Page(
+APPROVALS: Final = ServedPage(
     "Approvals",
     "approvals",
     "approvals.html",
@@ -63,7 +63,7 @@ APPROVALS: Final = Page(
     f"This page reads the requests with a script. {_BY_HAND}",
     layout="narrow",
 )
-PLAYER: Final = Page(
+PLAYER: Final = ServedPage(
     "Player",
     "play",
     "player.html",
@@ -75,7 +75,7 @@ PLAYER: Final = Page(
     "player",
     "player_control.html",
 )
-RUNS: Final = Page(
+RUNS: Final = ServedPage(
     "Runs",
     "",
     "runs.html",
@@ -86,7 +86,7 @@ RUNS: Final = Page(
     ("runs.css",),
     "wide",
 )
-COMPARE: Final = Page(
+COMPARE: Final = ServedPage(
     "Compare",
     "compare",
     "compare.html",
@@ -95,7 +95,7 @@ COMPARE: Final = Page(
     "This page compares two runs with a script. Without one: <code>placet compare</code>.",
     ("runs.css",),
 )
-API: Final = Page(
+API: Final = ServedPage(
     "API",
     "docs",
     "docs.html",
@@ -107,7 +107,7 @@ API: Final = Page(
 
 
 @cache
-def render(page: Page, pages: Sequence[Page]) -> bytes:
+def render(page: ServedPage, pages: Sequence[ServedPage]) -> bytes:
     """Return the HTML of a page.
 
     Args:
@@ -129,7 +129,7 @@ def render(page: Page, pages: Sequence[Page]) -> bytes:
     return html.encode()
 
 
-def _navigation(page: Page, pages: Sequence[Page]) -> str:
+def _navigation(page: ServedPage, pages: Sequence[ServedPage]) -> str:
     """Return the links to the pages of a server."""
     links = "".join(
         f'    <a href="{one.address or "./"}"{_CURRENT if one == page else ""}>{one.name}</a>\n'

@@ -14,7 +14,7 @@ from placet.server.dashboard.pages import (
     DASHBOARD,
     PLAYER,
     RUNS,
-    Page,
+    ServedPage,
     file_text,
     render,
 )
@@ -80,14 +80,14 @@ def folder_routes() -> list[Route]:
     return _routes(RUNS, PLAYER, API, unlisted=(COMPARE,))
 
 
-def _routes(*pages: Page, unlisted: tuple[Page, ...] = ()) -> list[Route]:
+def _routes(*pages: ServedPage, unlisted: tuple[ServedPage, ...] = ()) -> list[Route]:
     """Return the routes of the pages of a navigation, the first at `/`, of others, and of files."""
     shown = {"": pages[0]} | {one.address: one for one in (*pages, *unlisted)}
     served = [Route(f"/{address}", _serving(one, pages)) for address, one in shown.items()]
     return [*served, Route("/dashboard/{name}", part)]
 
 
-def _serving(page: Page, pages: tuple[Page, ...]) -> _Endpoint:
+def _serving(page: ServedPage, pages: tuple[ServedPage, ...]) -> _Endpoint:
     async def serve_page(_request: Request) -> Response:
         """Return the response with a page; it needs no token."""
         html = render(page, pages)

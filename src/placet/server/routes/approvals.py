@@ -268,6 +268,7 @@ async def _described(
     approvals: Sequence[Approval],
 ) -> list[dict[str, Json]]:
     """Return the requests that a reader may see, as JSON."""
+    now = world.sim_time
 
     def look(kernel: Kernel) -> list[dict[str, Json]]:
         ledger = kernel.ledger
@@ -277,7 +278,7 @@ async def _described(
                 deciders_of(context, name, ledger, one),
                 is_shown=reader.is_operator or may_decide(ledger, reader, one),
                 decides=may_decide(ledger, reader, one),
-                sim_time=kernel.sim_time,
+                sim_time=now,
             )
             for one in approvals
             if may_see(ledger, reader, one)

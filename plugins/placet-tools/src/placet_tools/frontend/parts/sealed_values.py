@@ -289,7 +289,8 @@ class SealedValues:
             output: The output, or the text of a failure.
             secrets: Secrets of the call, which are removed.
         """
-        output = without_words(output, dict.fromkeys(filter(None, secrets), _REMOVED))
+        if _encoded(output) is not None:
+            output = without_words(output, dict.fromkeys(filter(None, secrets), _REMOVED))
         subjects, content = _subjects(tool, call), _encoded(output)
         if content is None:  # its text could have a value
             why = f"with marked arguments, an output is JSON of at most {PART_BYTES_MAX} bytes"
