@@ -190,7 +190,7 @@ def test_a_column_has_one_type_that_holds_all_of_its_values(values, cells):
     assert [type(cell) for cell in results.to_polars()["x"].to_list()] == list(map(type, cells))
 
 
-SEEN = []
+SEEN: list[tuple[type, list[str]]] = []
 
 
 def seen(state):
