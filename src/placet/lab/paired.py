@@ -102,9 +102,9 @@ def paired_differences(
         if pair_by is None:
             pair_by = ["seed", *(name for name in results.parameters if name != option)]
     pair_by = ("seed",) if pair_by is None else pair_by
-    rows = _rows(results)
+    rows = rows_of(results)
     for name in (option, *pair_by, *measures):
-        _require_column(rows, name)
+        require_column(rows, name)
     names = measures or _measures(rows, {option, *pair_by})
     values = list({canonical(row[option]): row[option] for row in rows}.values())
     base = values[0] if baseline is None else baseline
@@ -193,7 +193,12 @@ def _measures(rows: Sequence[Mapping[str, Any]], keys: set[str]) -> list[str]:
     return measures
 
 
-def _rows(results: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401  # a table of any library
+def rows_of(results: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401  # a table of any library
+    """Return the rows of results, or of a table of pandas, polars or pyarrow.
+
+    Raises:
+        LabError: There are none.
+    """
     if hasattr(results, "to_pylist"):  # pyarrow
         results = results.to_pylist()
     elif hasattr(results, "to_dicts"):  # polars
@@ -206,7 +211,12 @@ def _rows(results: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401  # a table o
     return rows
 
 
-def _require_column(rows: Sequence[Mapping[str, Any]], name: str) -> None:
+def require_column(rows: Sequence[Mapping[str, Any]], name: str) -> None:
+    """Check that each row has a column.
+
+    Raises:
+        LabError: The column is missing in a row.
+    """
     missing = sum(name not in row for row in rows)
     if missing == len(rows):
         hint = did_you_mean(name, dict.fromkeys(key for row in rows for key in row))

@@ -4,7 +4,7 @@ Values are shortened for tables and lists; `entity_of` returns one entity whole.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from math import isfinite
 from types import MappingProxyType
@@ -51,8 +51,8 @@ _CATEGORY_CHARS_MAX: Final = 40
 NO_PORTRAYALS: Final[Portrayals] = MappingProxyType({})
 _HEADS: Final = frozenset(
     {
-        *("agent_id", "count", "depth_max", "effect_seq", "kind", "owner", "parent", "succeeded"),
-        *("table", "what", "why", "world"),
+        *("agent_id", "count", "depth_max", "effect_seq", "error", "kind", "output", "owner"),
+        *("parent", "succeeded", "table", "what", "why", "world"),
     }
 )
 """What is shown of records that are no batch."""
@@ -452,8 +452,16 @@ def step_json(step: PlayedStep, portrayals: Portrayals = NO_PORTRAYALS) -> dict[
     }
 
 
-def event_of(place: Place, record: Record) -> dict[str, Json]:
-    """Return a record as an event of the API has it, shortened; a batch of a group is one event."""
+def event_of(
+    place: Place, record: Record, is_shown: Callable[[Mapping[str, Json]], bool] = lambda _: True
+) -> dict[str, Json]:
+    """Return a record as an event of the API has it, shortened; a batch of a group is one event.
+
+    Args:
+        place: The place of the record.
+        record: The record.
+        is_shown: Chooses the intents of a batch that are listed; without one, all are.
+    """
     event: dict[str, Json] = {
         **place_json(place),
         "seq": record.seq,
@@ -462,9 +470,10 @@ def event_of(place: Place, record: Record) -> dict[str, Json]:
     }
     if isinstance(record, Admitted | Refused | Scheduled):
         intents = intents_of(record)
-        event["intents"] = [_intent(intent) for intent in intents[:_INTENTS_MAX]]
+        listed = [intent for intent in intents if is_shown(intent)] or intents
+        event["intents"] = [_intent(intent) for intent in listed[:_INTENTS_MAX]]
         event["intent_count"] = len(intents)
-        kinds = Counter(intent["kind"] for intent in intents)
+        kinds = Counter(intent["kind"] for intent in listed)
         event["kinds"] = [[kind, kinds[kind]] for kind in islice(kinds, _INTENTS_MAX)]
         event["kind_count"] = len(kinds)
     elif isinstance(record, Columns):
@@ -475,11 +484,11 @@ def event_of(place: Place, record: Record) -> dict[str, Json]:
     if isinstance(record, Refused):
         event["refusals"] = [list(refusal) for refusal in record.refusals[:_LISTED_MAX]]
     entities = changed_in(record)
-    listed = [f"{change.collection}/{change.entity}" for change in entities[:_LISTED_MAX]]
+    changed = [f"{change.collection}/{change.entity}" for change in entities[:_LISTED_MAX]]
     if isinstance(record, Columns):
-        listed = [f"{change.table}/{change.field}" for change in record.changes[:_LISTED_MAX]]
-    event["changes"] = [{"entity": entity} for entity in listed]
-    event["change_count"] = max(len(entities), len(listed))
+        changed = [f"{change.table}/{change.field}" for change in record.changes[:_LISTED_MAX]]
+    event["changes"] = [{"entity": entity} for entity in changed]
+    event["change_count"] = max(len(entities), len(changed))
     return event
 
 
