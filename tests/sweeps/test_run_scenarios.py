@@ -13,7 +13,8 @@ from platform import node
 
 import pytest
 
-from placet.lab import Results, paired_differences, run_scenarios
+from placet.lab import Results, Scenario, paired_differences, run_scenarios
+from placet.scenarios import builtin
 from placet.scenarios.values import ScenarioError
 from placet.sweeps import study as study_module
 from placet.sweeps.errors import LabError
@@ -196,6 +197,15 @@ def test_failed_runs_of_other_code_are_retried(tmp_path, monkeypatch, own_policy
     (tmp_path / "beside.py").write_text("STEP = 3\n")
     again = sweep("study", [own_policy], outcome=fail_where_marked, anyway=True, retry=True)
     assert len(again) == 0, "they failed with one code and not with another"
+
+
+BUNDLED = sorted(path.stem for path in Path(builtin.__file__).parent.glob("*.toml"))
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_every_bundled_scenario_is_swept(tmp_path, name):
+    (row,) = sweep(tmp_path / "study", [Scenario.load(name).with_values(ticks=1)], replications=1)
+    assert row["error"] is None
 
 
 def retried_with_other_code(tmp_path, monkeypatch, seeds_that_fail, *, is_mended=True):

@@ -59,6 +59,6 @@ def create_app(
     except ModuleNotFoundError as error:
         raise ExtraMissing(
             f"the HTTP server needs {error.name}, which is not installed: "
-            "pip install 'placet[serve]'"
+            "pip install '.[serve]' in a clone of placet"
         ) from error
     return build_app(domain, config, credentials, serve)

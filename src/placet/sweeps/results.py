@@ -207,7 +207,9 @@ class Results(Sequence[Row]):
         Raises:
             LabError: pyarrow is not installed.
         """
-        library = _library("pyarrow", "Arrow tables need pyarrow: pip install 'placet[lab]'")
+        library = _library(
+            "pyarrow", "Arrow tables need pyarrow: pip install '.[lab]' in a clone of placet"
+        )
         table: pyarrow.Table = library.table(self._typed_columns())
         return table
 

@@ -128,7 +128,7 @@ def run_task(task: RunTask) -> Row:
 def _named_specs(text: str, outcomes: tuple[str, ...]) -> frozenset[str]:
     """Return the names of the form `module:attribute` in a scenario and a sweep."""
     scenario = scenario_of(text, 0)
-    collected = () if scenario.collect is None else scenario.collect.world.values()
+    collected = () if scenario.collect is None else scenario.collect.functions
     return frozenset(
         spec
         for spec in (scenario.domain, *scenario.policy_names, *collected, *outcomes)

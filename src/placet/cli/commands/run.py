@@ -260,7 +260,9 @@ def _watch(
             "leave out --store, or give a path such as town.db"
         )
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise CommandError("--watch needs the extra serve: pip install 'placet[serve]'")
+        raise CommandError(
+            "--watch needs the extra serve: pip install '.[serve]' in a clone of placet"
+        )
     # A domain of a script is in no package: the log does not name the place of its module.
     given = [scenario.domain] if ":" in scenario.domain else []
     is_paced = scenario.clock == "stepped"
