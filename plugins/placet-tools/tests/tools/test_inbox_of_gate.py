@@ -5,6 +5,7 @@ import json
 from typing import Annotated
 
 import pytest
+from tests.tools.shop import notes_of
 
 from placet.schemas.errors import StoreError
 from placet_tools import Gate, Personal, Secret, Tools
@@ -36,7 +37,7 @@ async def typed(folder, *words):
 
 
 async def test_a_person_at_a_terminal_sees_all_and_decides(tmp_path):
-    ran = []
+    ran: list[tuple[str, int]] = []
     store = f"sqlite:///{tmp_path / 'desk.db'}"
     async with Gate(desk(ran), store=store, inbox=True) as gate:
         held = await gate.call("refund", order="A7", euro=42, card="4111-1111", name="Ada")
@@ -55,7 +56,7 @@ async def test_a_person_at_a_terminal_sees_all_and_decides(tmp_path):
 
 
 async def test_a_call_in_doubt_is_settled_from_a_terminal_with_what_a_person_may_see(tmp_path):
-    ran = []
+    ran: list[tuple[str, int]] = []
     store = f"sqlite:///{tmp_path / 'desk.db'}"
     async with Gate(desk(ran), store=store, approve_from="never", inbox=True) as gate:
         lost = await gate.call("refund", order="lost", euro=1, card="4111-1111", name="Ada")
@@ -67,9 +68,13 @@ async def test_a_call_in_doubt_is_settled_from_a_terminal_with_what_a_person_may
             "Ada",
         )
         assert "4111" not in json.dumps(doubt)
-        settled = await typed(tmp_path, lost.key, "done", "--reason", "the bank says so")
+        said = ["--by", "ann", "--reason", "Ada and the bank (4111-1111) say so"]
+        settled = await typed(tmp_path, lost.key, "done", *said)
         assert (settled.code, settled.out) == (0, "done\n")
-        assert (await gate.outcome(lost.key)).output == "the bank says so"
+        assert (await gate.outcome(lost.key)).status == "done"
+        (note,) = await notes_of(gate.world)
+        assert (note["call"], note["outcome"], note["by"]) == (lost.key, "done", "ann")
+        assert note["reason"].startswith("part:")  # it may have personal data, and has the secret
 
 
 async def test_without_inbox_or_after_the_end_there_is_nothing_to_ask(tmp_path):

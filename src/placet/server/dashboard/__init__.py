@@ -31,7 +31,7 @@ _NAMES: Final = """
     player_card.js player_colors.js player_dots.js player_feed.js player_inspect.js player_line.js
     player_map.js player_marks.js player_series.js player_settings.js player_state.js player_view.js
     tree.js map_layers.js runs.css runs.js runs_note.js sign_in.js compare.js compare_chart.js
-    compare_map.js reading.js
+    compare_map.js reading.js doubts.js
 """
 PARTS: Final = {name: _MEDIA_TYPES[name.rpartition(".")[2]] for name in _NAMES.split()}
 """What the page loads, by name, and its media type. Nothing else in this folder is served."""

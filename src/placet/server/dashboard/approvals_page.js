@@ -3,6 +3,7 @@
 import { ask, hasToken, Refusal, setToken, takeFromAddress } from "./api.js";
 import { clearApprovals, readApprovals } from "./approvals.js";
 import { byId, made, show, write } from "./chart.js";
+import { clearDoubts, readDoubts } from "./doubts.js";
 import { tame, whole } from "./format.js";
 
 const ROUND_MS = 2_000;
@@ -25,13 +26,14 @@ async function once() {
   try {
     if (!submitter) await findWorlds();
     const found = await readApprovals(worldPath);
+    const doubts = found === null ? 0 : await readDoubts(worldPath);
     if (!hasToken()) return null; // signed out meanwhile
     show("world", found !== null);
-    show("approvals-empty", found?.shown === 0);
+    show("approvals-empty", found?.shown === 0 && doubts === 0);
     show("approvals-more", found?.hasMore === true);
     if (found) stand("ready", "ready");
     else stand("waiting", "no approvals", `The world ${tame(name)} keeps no requests for approval, or this token may not read it.`);
-    document.title = `${found?.waiting ? `(${whole(found.waiting)}) ` : ""}Approvals · placet`;
+    document.title = `${found?.waiting + doubts ? `(${whole(found.waiting + doubts)}) ` : ""}Approvals · placet`;
     return ROUND_MS;
   } catch (error) {
     if (error instanceof Refusal && error.status === 401) {
@@ -71,6 +73,7 @@ function signOut(why = "") {
   setToken("");
   submitter = "";
   clearApprovals();
+  clearDoubts();
   document.title = "Approvals · placet";
   stand("waiting", "no token");
   write("who", "");
@@ -95,7 +98,7 @@ byId("sign-in").addEventListener("submit", (event) => {
   wake();
 });
 byId("leave").addEventListener("click", () => signOut());
-byId("worlds").addEventListener("change", ({ target }) => { name = target.value; clearApprovals(); wake(); });
+byId("worlds").addEventListener("change", ({ target }) => { name = target.value; clearApprovals(); clearDoubts(); wake(); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) wake(); });
 addEventListener("hashchange", () => { if (takeFromAddress() !== null) location.reload(); });
 if (!hasToken()) signOut();

@@ -282,25 +282,38 @@ class Gate:
         """
         return await self._records.outcome(key)
 
-    async def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
+    async def settle(
+        self, key: str, *, done: bool, output: Json = None, by: str = "", reason: str = ""
+    ) -> Outcome:
         """Settle a call that is in doubt, as a person found out what happened.
 
-            await gate.settle("m17", done=True, output={"refunded": 42})
+            await gate.settle("m17", done=True, by="ann", reason="the bank shows it")
 
         Args:
             key: Key of the call.
             done: The work was done.
-            output: Output of the call, or the reason of its failure.
+            output: Output of the call; of one that failed, its reason.
+            by: Name of the person, recorded with the reason; empty if a program settles the call.
+            reason: How the person found out, at most 2 000 characters; without an output, the
+                reason of a failure too.
 
         Raises:
             LookupError: No call of this key is in doubt.
+            ValueError: The person is the agent of the call, or there is a reason and no person.
             ClosedError, StoreError: The world is closed, or its store has failed.
         """
         effect = await self._records.effect(key)
         if effect is None or effect.state != "in_doubt":
             raise LookupError(f"no call {key!r} is in doubt; look at its outcome")
+        if reason and not by:
+            raise ValueError("a reason is recorded with a person: pass by='ann'")
+        output = reason or None if output is None and not done else output
         output = await self._values.settled_output(effect, output)
-        await self.world.resolve_effect(effect.key, succeeded=done, output=output)
+        if by:
+            told = await self._values.settled_output(effect, reason) if reason else ""
+            await self._inbox.settle(effect.key, done=done, by=by, reason=str(told), output=output)
+        else:
+            await self.world.resolve_effect(effect.key, succeeded=done, output=output)
         record = await self._records.record(key)
         assert record is not None, "a call has a record until it has ended"
         if record["plan"]:
@@ -622,9 +635,13 @@ class SyncGate:
         """Return the outcome of a call by its key, as `Gate.outcome` does."""
         return self._portal.call(self.gate.outcome, key)
 
-    def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
+    def settle(
+        self, key: str, *, done: bool, output: Json = None, by: str = "", reason: str = ""
+    ) -> Outcome:
         """Settle a call that is in doubt, as `Gate.settle` does."""
-        return self._portal.call(lambda: self.gate.settle(key, done=done, output=output))
+        return self._portal.call(
+            lambda: self.gate.settle(key, done=done, output=output, by=by, reason=reason)
+        )
 
     def erase(self, subject: str) -> bool:
         """Erase the personal data of a subject, as `Gate.erase` does."""
