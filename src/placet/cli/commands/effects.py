@@ -44,8 +44,8 @@ _Resolve: TypeAlias = Annotated[
     typer.Option(
         metavar="KEY done|failed",
         show_default=False,
-        help="Settle an effect by hand, with the outcome that you found. KEY is WORLD/SEQ/INDEX, or "
-        "that of a call of a tool.",
+        help="Settle an effect by hand, with the outcome that you found. KEY is WORLD/SEQ/INDEX, "
+        "or that of a call of a tool.",
     ),
 ]
 _SettleAgain: TypeAlias = Annotated[

@@ -41,6 +41,7 @@ from placet_tools.frontend.parts.opening import values_beside
 from placet_tools.frontend.parts.sealed_values import SealedValues
 from placet_tools.frontend.plan_runner import PlanRunner
 from placet_tools.frontend.policy_file import PolicySource, domain_of
+from placet_tools.frontend.policy_limits import warn_of_dropped_policy
 from placet_tools.frontend.recorder import Recorder
 from placet_tools.frontend.refusal_records import RefusalRecords
 from placet_tools.outcome import Outcome, RequestDecision
@@ -168,6 +169,7 @@ class Gate:
 
     async def __aenter__(self) -> Self:
         await self.world.__aenter__()
+        warn_of_dropped_policy(self.world, self._domain)
         await catch_up(self.world, self._domain, self._recorder)
         await self._resume()
         if self._socket is not None:
@@ -453,6 +455,7 @@ class Gate:
             False if there are no personal data of the subject.
 
         Raises:
+            ValueError: The subject is no text.
             ClosedError, StoreError: The world is closed, or a store has failed. Data that are
                 erased stay erased, and the next opening records it.
         """
