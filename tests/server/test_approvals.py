@@ -1,6 +1,7 @@
 """Requests for approval over HTTP: who sees them, who decides, and what becomes of them."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 
 import httpx
@@ -236,6 +237,61 @@ async def test_an_amendment_runs_other_calls_and_names_its_request():
         assert other.json()["calls"][0]["payload"] == {"to": "zoe", "euro": 4}
         assert other.json()["calls"][0]["status"] == "done"
         assert paid(await served.world.state()) == {"zoe": 4}
+
+
+async def test_an_amendment_is_shown_as_it_will_run_and_then_does_just_this():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        calls = [{"kind": "desk.pay", "payload": {"to": "zoe", "euro": 4}}]
+        body = decision(asked, "amend", calls=calls, dry_run=True)
+        shown = (await served.post(f"approvals/{asked.id}", body, token="bob")).json()
+        again = (await served.post(f"approvals/{asked.id}", body, token="bob")).json()
+        assert shown["digest"] == again["digest"]
+        assert (shown["id"], shown["state"], shown["amends"]) == ("", "open", asked.id)
+        assert [(one["kind"], one["payload"]) for one in shown["calls"]] == [
+            ("desk.pay", {"to": "zoe", "euro": 4})
+        ]
+        assert [(one["entity"], one["new"]) for one in shown["changes"]] == [("desk.paid/zoe", 4)]
+        assert (await Inbox(served.world).get(asked.id)).state == "open"
+        assert paid(await served.world.state()) == {}
+        pay = {"kind": "desk.pay", "payload": {"to": "zoe", "euro": 5}, "req_id": "alice:1"}
+        await served.submit(pay, token="alice")
+        late = decision(asked, "amend", calls=calls, foreseen=shown["digest"])
+        answer = await served.post(f"approvals/{asked.id}", late, token="bob")
+        assert (answer.status_code, answer.json()["refusal"]) == (409, "approvals.not_foreseen")
+        assert (await Inbox(served.world).get(asked.id)).state == "open"
+        shown = (await served.post(f"approvals/{asked.id}", body, token="bob")).json()
+        now = decision(asked, "amend", calls=calls, foreseen=shown["digest"])
+        answer = await served.post(f"approvals/{asked.id}", now, token="bob")
+        assert answer.json()["state"] == "amended"
+
+
+async def test_a_dry_run_of_another_decision_is_invalid():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        body = decision(asked, "approve", dry_run=True)
+        answer = await served.post(f"approvals/{asked.id}", body, token="bob")
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+        assert (await Inbox(served.world).get(asked.id)).state == "open"
+
+
+async def test_an_amendment_with_a_key_twice_is_no_json():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        calls = [{"kind": "desk.pay", "payload": {"to": "zoe", "euro": 5}}]
+        body = json.dumps(decision(asked, "amend", calls=calls)).replace(
+            '"euro": 5', '"euro": 5, "euro": 9999'
+        )
+        answer = await served.ask(
+            "POST",
+            f"approvals/{asked.id}",
+            content=body,
+            token="bob",
+            headers={"content-type": "application/json"},
+        )
+        assert answer.status_code == 422, answer.text
+        assert "key 'euro' twice" in answer.json()["detail"]
+        assert (await Inbox(served.world).get(asked.id)).state == "open"
 
 
 @pytest.mark.parametrize(

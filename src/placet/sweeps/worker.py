@@ -8,8 +8,7 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import parent_process
@@ -21,6 +20,7 @@ from time import perf_counter, process_time
 from types import FrameType
 from typing import Any, Final, Literal, TypeAlias
 
+from placet.kernel.state.tree import WorldState
 from placet.plugins.domains import import_from_here
 from placet.schemas.codec import Json, from_numpy
 from placet.schemas.errors import StoreError
@@ -49,13 +49,16 @@ _TRACEBACK_CHARS_MAX: Final = 4_000
 _GRACE_S: Final = 5.0
 """Seconds after the timeout at which a worker that does not react ends itself."""
 
+_REPEAT_S: Final = 1.0
+"""Seconds between attempts to interrupt a run past its timeout that caught the one before."""
+
 
 class OutcomeError(Exception):
     """An outcome function raised, or returned a value that no column can hold."""
 
 
 class RunTimeout(BaseException):
-    """The run took longer than its timeout; not an `Exception`, so no rule can catch it."""
+    """The run took longer than its timeout; not an `Exception`, which code of a user may catch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +128,7 @@ def run_task(task: RunTask) -> Row:
 def _named_specs(text: str, outcomes: tuple[str, ...]) -> frozenset[str]:
     """Return the names of the form `module:attribute` in a scenario and a sweep."""
     scenario = scenario_of(text, 0)
-    collected = () if scenario.collect is None else scenario.collect.world.values()
+    collected = () if scenario.collect is None else scenario.collect.functions
     return frozenset(
         spec
         for spec in (scenario.domain, *scenario.policy_names, *collected, *outcomes)
@@ -195,24 +198,35 @@ def start_worker(stop: Connection, folder: str, environment: Mapping[str, str]) 
 def _row_of(task: RunTask, log: Path | None) -> Row:
     """Return the row of a run: its results, or its error."""
     began, began_cpu = perf_counter(), process_time()
+    limit = _TimeLimit(task.timeout_s)
     row = empty_row(task, "done", "")
+    errors: list[OutcomeError] = []
+
+    def ask(state: WorldState) -> None:
+        row["outcomes"], found = outcomes_of(task.outcomes, state)
+        errors.extend(found)
+
     try:
-        with _time_limit(task.timeout_s):
+        with limit:
             scenario = scenario_of(task.text, task.seed)
-            found, row[STREAMS], state = execute(scenario, log, with_state=bool(task.outcomes))
+            found, row[STREAMS] = execute(scenario, log, on_state=ask)
             row |= found
-            row["outcomes"], errors = outcomes_of(task.outcomes, state)
         row |= {"error": None, "traceback": None}
         if errors:
             traces = "".join("".join(traceback.format_exception(error)) for error in errors)
             row |= _failure("failed", "; ".join(map(str, errors)), traces)
     except (KeyboardInterrupt, GeneratorExit, StoreError):
         raise
-    except RunTimeout:
-        row |= _failure("timeout", f"the run took longer than {task.timeout_s:g} s", "")
     except BaseException as error:  # noqa: BLE001  # code of the user, also where it exits: a row
         trace = "".join(traceback.format_exception(error))
         row |= _failure("failed", f"{type(error).__name__}: {error}", trace)
+    if limit.is_reached:
+        limit.end()
+        if limit.is_caught:
+            row = empty_row(task, "timeout", "")
+            if log is not None:
+                HalfRun(log).end()
+        row |= _failure("timeout", f"the run took longer than {task.timeout_s:g} s", "")
     return row | {
         "seconds": round(perf_counter() - began, 4),
         "cpu_s": round(process_time() - began_cpu, 4),
@@ -354,27 +368,55 @@ def _end_with(sentinels: Sequence[Any]) -> None:
     os._exit(1)
 
 
-@contextmanager
-def _time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise `RunTimeout` in a `with` block that takes longer; end the process if it continues.
+class _TimeLimit:
+    """Raises `RunTimeout` in a `with` block that takes longer; ends the process if it continues.
 
-    The block must run in the main thread of its process.
+    The block must run in the main thread of its process. Its code may catch the exception:
+    the boundary of a rule takes it for an error of the rule. It is raised again after
+    `_REPEAT_S`, and the run has reached its limit in any case.
+
+    Args:
+        seconds: Longest time of the block; None is unlimited.
+
+    Attributes:
+        is_caught: True iff code inside the block caught the exception, and went on or raised
+            another: the log of the run may hold an error that another attempt would not meet.
     """
-    if seconds is None:
-        yield
-        return
 
-    def expire(_number: int, _frame: FrameType | None) -> None:
-        raise RunTimeout
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._raised: list[RunTimeout] = []
+        self._is_over = False
+        self.is_caught = False
 
-    killer = threading.Timer(seconds + _GRACE_S, os._exit, (1,))
-    killer.daemon = True
-    before = signal.signal(signal.SIGALRM, expire)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    killer.start()
-    try:
-        yield
-    finally:
+    @property
+    def is_reached(self) -> bool:
+        """True iff the block took longer."""
+        return bool(self._raised)
+
+    def __enter__(self) -> None:
+        if self._seconds is None:
+            return
+        self._killer = threading.Timer(self._seconds + _GRACE_S, os._exit, (1,))
+        self._killer.daemon = True
+        self._before = signal.signal(signal.SIGALRM, self._expire)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds, _REPEAT_S)
+        self._killer.start()
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self.end()
+        self.is_caught = self.is_reached and self._raised != [error]
+
+    def end(self) -> None:
+        """Stop the clock; again if the limit was reached while the block was entered or left."""
+        if self._seconds is None:
+            return
+        self._is_over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        killer.cancel()
+        signal.signal(signal.SIGALRM, self._before)
+        self._killer.cancel()
+
+    def _expire(self, _number: int, _frame: FrameType | None) -> None:
+        if not self._is_over:
+            self._raised.append(RunTimeout())
+            raise self._raised[-1]

@@ -128,7 +128,7 @@ def test_an_option_of_another_type_is_refused_when_the_tool_is_declared(option, 
 
 
 @pytest.mark.parametrize("function", [3, None, "plain", with_yield, with_async_yield])
-def test_what_is_no_function_that_does_its_work_is_refused(function):
+def test_an_object_that_cannot_do_the_work_is_refused(function):
     with pytest.raises(ToolError, match="a function"):
         Tools("shop").tool()(function)
 

@@ -1,8 +1,8 @@
 // The calls whose outcome is unknown: a person finds out what happened, and says it here.
 
-import { ask, Refusal } from "./api.js";
-import { exactly } from "./approval_card.js";
+import { ask } from "./api.js";
 import { byId, made, show } from "./chart.js";
+import { parseExactly } from "./exact_json.js";
 import { safe, tame } from "./format.js";
 import { Reading } from "./reading.js";
 import { tree } from "./tree.js";
@@ -15,7 +15,7 @@ let cards = new Map();
 
 /** Read the effects in doubt, and show those that the token may see. Give how many the reader may settle. */
 export async function readDoubts(worldPath) {
-  const { doubts } = await ask(worldPath("/approvals/doubts"), { parse: exactly });
+  const { doubts } = await ask(worldPath("/approvals/doubts"), { parse: parseExactly });
   const shown = new Map();
   for (const doubt of doubts) {
     const before = cards.get(doubt.effect);
@@ -84,7 +84,7 @@ function formOf({ effect, kind }, worldPath) {
       await ask(worldPath("/approvals/doubts"), { body: { effect, outcome, reason: reason.value }, patienceMs: SETTLE_MS });
       await readDoubts(worldPath).catch(() => {}); // the next round reads them
     } catch (fault) {
-      error.textContent = tame(fault instanceof Refusal ? fault.message : `${fault.message}`, 500);
+      error.textContent = tame(fault.message, 500);
       for (const one of [reason, ...buttons]) one.disabled = false;
     }
   }

@@ -175,8 +175,8 @@ def hidden(
 ) -> dict[str, Any]:
     """Return arguments that do not fit, without the values that the log must not have.
 
-    These are the values of marked arguments, of arguments that are not declared, and of those that
-    do not fit: a secret may be in any of them.
+    Left out are values of marked arguments, of arguments that are not declared, and of arguments
+    that do not fit: a secret may be in any of them.
 
     Args:
         arguments: The arguments of the caller.
