@@ -329,7 +329,7 @@ class Inbox:
         """
         found = next((one for one in await self.doubts() if one.key == effect), None)
         if found is None:
-            raise LookupError(f"no effect {effect} is in doubt; somebody may have settled it")
+            raise LookupError(f"no effect {effect} is in doubt; it may be settled")
         key = found.payload.get("key")
         payload: dict[str, Json] = {
             "effect": str(effect),

@@ -23,7 +23,7 @@ from placet.domains.approvals.payloads import (
     DecidePayload,
     PreviewPayload,
     RequestPayload,
-    SettlePayload,
+    SettleEffectPayload,
 )
 from placet.kernel.plugin.approved import (
     AMEND,
@@ -79,7 +79,7 @@ class Approvals(Domain):
             _kind(PREVIEW, PreviewPayload, _preview, "A dry run shows the changes of an approval."),
             _kind(DECIDE, DecidePayload, _decide, "A person decides."),
             _kind(AMEND, AmendPayload, self._amend, "A person approves other intents."),
-            _kind(SETTLE, SettlePayload, _settle, "A person settles an effect in doubt."),
+            _kind(SETTLE, SettleEffectPayload, _settle, "A person settles an effect in doubt."),
         )
 
     def settings(self) -> Mapping[str, Json]:

@@ -91,8 +91,8 @@ class DecidePayload(TypedDict):
     codes: NotRequired[Annotated[list[Code], Field(min_length=1, max_length=16)]]
 
 
-class SettlePayload(TypedDict):
-    """Payload of `approvals.settle`: what a person found out about an effect that is in doubt.
+class SettleEffectPayload(TypedDict):
+    """Payload of `approvals.settle`: the outcome of an effect in doubt, as a person found it.
 
     It is recorded before the settlement of the effect, which has no place for a name. `call` is the
     key of a call of a tool; `agent` is the agent of the effect, which does not settle it itself.

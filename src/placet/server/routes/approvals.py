@@ -93,7 +93,7 @@ class DecisionBody(Fields, frozen=True):
     foreseen: Annotated[str, Meta(max_length=_DIGEST_CHARS_MAX)] = ""
 
 
-class SettlementBody(Fields, frozen=True):
+class DoubtBody(Fields, frozen=True):
     """The request body of `settle_doubt`; `output` is that of work that was done."""
 
     effect: Annotated[str, Meta(min_length=1, max_length=256)]
@@ -193,18 +193,18 @@ async def list_doubts(world: str, request: Request) -> Json:
     500,
     *OF_WORLD,
     body=Body(
-        SettlementBody,
+        DoubtBody,
         {"done": {"value": {"effect": "world/17/0", "outcome": "done", "reason": "it is paid"}}},
     ),
 )
 async def settle_doubt(world: str, request: Request) -> Json:
-    """Record what a person found out about an effect in doubt: `done` or `failed`.
+    """Settle an effect in doubt as `done` or `failed`, and record the person.
 
     The answer is the effect as it was shown. The status is 409 if it is no longer in doubt; 403 if
     the token does not have the role `operator`, or speaks for the agent of the effect.
     """
     context, orchestrator, reader = _entered(world, request, Role.AGENT)
-    body = await context.read(request, SettlementBody)
+    body = await context.read(request, DoubtBody)
     release_body(request.scope)
     if not _is_settler(reader):
         raise Problem("forbidden", f"{reader.name!r} does not have the role {OPERATOR!r}")

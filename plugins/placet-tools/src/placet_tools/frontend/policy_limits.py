@@ -1,4 +1,4 @@
-"""The limits of a policy in words: those in force, and those that are in force no longer."""
+"""The limits of a policy in words: the ones in force, and the ones that a gate drops."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

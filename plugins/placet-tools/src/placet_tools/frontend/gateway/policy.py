@@ -36,8 +36,8 @@ class Declared:
         risk: Greatest harm that a call can do.
         once: Template of the consequence that happens once; empty for none.
         delivery: Result of a second execution.
-        errors: What a result with `isError` says about the work: `done`, `doubt` or `failed`;
-            empty for `doubt` with `once`, else `done`.
+        errors: Outcome of a call whose result has `isError`: `done`, `doubt` or `failed`; empty for
+            `doubt` with `once`, else `done`.
     """
 
     risk: Risk = "high"

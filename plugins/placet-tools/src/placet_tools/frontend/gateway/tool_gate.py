@@ -333,10 +333,10 @@ class ToolGate:
         return result
 
     def _raise_error(self, tool: str, text: str) -> None:
-        """Raise what the policy says about a result that is an error, if that is not done.
+        """Raise the outcome of a result that is an error, unless the call counts as done.
 
-        Without a word of the policy, what must happen once is in doubt: the text does not show
-        whether it was done, and it must not be repeated.
+        If the policy names no outcome, a call with `once` is in doubt: the text does not show
+        whether the work was done, and it must not be repeated.
         """
         errors = self.options.policy.declared.get(tool, Declared()).errors
         if errors == "failed":
