@@ -20,7 +20,7 @@ def shop() -> Tools:
     tools = Tools("shop")
 
     @tools.tool(once="refund:{order}")
-    def refund(order: str, euro: Annotated[int, Field(ge=1, le=500)]) -> dict:
+    def refund(order: str, euro: Annotated[int, Field(ge=1, le=500)]) -> dict[str, object]:
         """Pay money back."""
         if order not in ORDERS:
             raise NotDone("there is no such order")
