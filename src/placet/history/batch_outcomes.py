@@ -26,7 +26,7 @@ class BatchOutcome(NamedTuple):
     """The number of intents of a batch, by outcome.
 
     Attributes:
-        admitted: Admitted intents, without those that note refusals.
+        admitted: Admitted intents, except notes of refusals.
         refused: Refused intents, and the noted refusals.
         held: Intents that wait for a person.
         codes: `stage/code` of each refusal.
