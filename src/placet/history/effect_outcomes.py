@@ -48,7 +48,7 @@ def _open() -> dict[str, Json]:
 
 
 def _note(outcome: dict[str, Json], ordinal: int, record: Record) -> None:
-    """Write what a record says of an effect over what an earlier one said."""
+    """Update an outcome with a later record of its effect."""
     outcome["record"], outcome["sim_time"] = ordinal, record.now_ns / 1e9
     if isinstance(record, EffectChanged):
         outcome["status"], outcome["output"] = record.what, record.why or None
