@@ -285,6 +285,23 @@ def test_a_person_without_the_role_sees_nothing_to_decide(browser, desk):
         expect(page.locator(".plan")).to_contain_text("This token may not decide")
 
 
+def test_a_person_finds_again_what_she_decided(browser, desk):
+    first = desk.ask(["bank.send", {"answer": "7"}])
+    second = desk.ask(["desk.pay", {"to": "zoe", "euro": 50}])
+    desk.decide(first, "approve", "ann", reason="agreed")
+    desk.decide(second, "deny", "ann", reason="too much")
+    with page_of(browser, desk, "ann") as page:
+        expect(page.get_by_text("Nothing waits for a decision")).to_be_visible()
+        page.get_by_text("Decided before").click()
+        cards = page.locator("#decided .plan")
+        expect(cards).to_have_count(2)
+        expect(cards.nth(0)).to_contain_text("denied by ann: too much")
+        expect(cards.nth(1)).to_contain_text("approved by ann: agreed")
+        expect(cards.nth(1).locator(".status")).to_contain_text("done")
+        page.get_by_role("link", name="Dashboard").click()
+        expect(page.locator("#limits")).to_contain_text("those that were decided are on the page")
+
+
 def test_the_dashboard_has_the_same_requests_and_one_navigation(browser, desk):
     desk.ask(["desk.pay", {"to": "zoe", "euro": 50}])
     with page_of(browser, desk, "operator", "") as page:

@@ -160,7 +160,10 @@ def without_ordinals(explained: Explanation) -> Explanation:
     """Return an explanation without the numbers of records."""
     earlier = tuple({**told, "record": 0} for told in explained.earlier)
     conflict = None if explained.conflict is None else {**explained.conflict, "record": 0}
-    return replace(explained, record=0, earlier=earlier, conflict=conflict)
+    effects = tuple(
+        {**told, "outcome": {**told["outcome"], "record": 0}} for told in explained.effects
+    )
+    return replace(explained, record=0, earlier=earlier, conflict=conflict, effects=effects)
 
 
 def test_every_request_and_every_seq_is_explained_alike(logs):

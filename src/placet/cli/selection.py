@@ -20,7 +20,7 @@ AgentOption: TypeAlias = Annotated[
     typer.Option(
         "--agent",
         metavar="ID",
-        help="Only records of this agent. Repeatable.",
+        help="Only records about this agent. Repeatable.",
         autocompletion=completion.agents,
     ),
 ]
@@ -29,12 +29,13 @@ KindOption: TypeAlias = Annotated[
     typer.Option(
         "--kind",
         metavar="KIND",
-        help="Only batches with this kind. Repeatable.",
+        help="Only batches with this kind, or with a kind of this domain. Repeatable.",
         autocompletion=completion.kinds,
     ),
 ]
 RefusedOption: TypeAlias = Annotated[
-    bool, typer.Option("--refused", help="Only refused batches, not held ones.")
+    bool,
+    typer.Option("--refused", help="Only refused batches and noted refusals, nothing held."),
 ]
 GrepOption: TypeAlias = Annotated[
     str | None,

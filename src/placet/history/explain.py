@@ -7,10 +7,13 @@ restored. `kernel/log/explain_record.py` then explains the record.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from re import compile as pattern
+from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
+from placet.history.batch_outcomes import noted_in
 from placet.history.column_rows import code_of, row_of
+from placet.history.effect_outcomes import with_outcomes
 from placet.history.explain_requests import requests_around
 from placet.history.position import last_seq
 from placet.history.tracebacks import place_in_traceback, traceback_of
@@ -40,11 +43,16 @@ from placet.schemas.log.record import (
     intents_of,
     record_type,
 )
+from placet.schemas.name_suggestions import SETTINGS_MAX, did_you_mean, nearest
 from placet.schemas.refusal import RefusalCode
 from placet.stores.snapshots.files import SnapshotStore
 from placet.stores.snapshots.recovery import decode, read_on, recover
 
-_EARLIER_MAX = 16
+_EARLIER_MAX: Final = 16
+
+_DIGIT: Final = pattern(r"\d")
+_SIMILAR_KEYS: Final = 0.6
+"""Keys are often numbered or random, so that many are a little alike."""
 
 
 class _RequestRecord(NamedTuple):
@@ -109,7 +117,14 @@ def explain(
     else:
         return _unknown(log, agent_id, req_id)
     earlier = tuple(sorted(answers, key=lambda answer: answer["record"])[-_EARLIER_MAX:])
+    explained = _with_outcomes(log, explained)
     return replace(explained, earlier=earlier, notes=(*explained.notes, *around.approvals))
+
+
+def _with_outcomes(log: EventLog, explained: Explanation) -> Explanation:
+    """Return an explanation whose effects have their outcomes."""
+    after = (explained.record or 0) + 1
+    return replace(explained, effects=with_outcomes(log, after, explained.effects))
 
 
 def explain_seq(
@@ -141,6 +156,7 @@ def explain_seq(
         request = _row_request(log, request, agent_id)
     if request is not None:
         explained = _explain(_Replaying(log, domains, validator, files), request)
+        explained = _with_outcomes(log, explained)
         if explained.req_id is None:
             return explained
         at = (request.ordinal, request.place)
@@ -384,7 +400,8 @@ def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
     elif past.ledger.generation_floor:
         notes.append(f"{agent_id!r} is not registered; agents removed long ago are forgotten")
     else:
-        notes.append(f"no agent {agent_id!r} was ever registered in this world")
+        hint = did_you_mean(agent_id, past.ledger.agents)
+        notes.append(f"no agent {agent_id!r} was ever registered in this world; {hint}")
     return Explanation(
         answer=UNKNOWN,
         agent_id=agent_id,
@@ -392,4 +409,33 @@ def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
         seq_before=past.ledger.seq,
         sim_time=past.ledger.now_ns / 1e9,
         notes=tuple(notes),
+        suggestions=_similar_keys(log, agent_id, req_id),
     )
+
+
+def _similar_keys(log: EventLog, agent_id: str, req_id: str) -> tuple[str, ...]:
+    """Return keys of requests of an agent of which an id may be a misspelling.
+
+    An id with another number is of another request.
+    """
+    form = _DIGIT.sub("0", req_id)
+    known = [key for key in _keys_of(log, agent_id) if _DIGIT.sub("0", key) != form]
+    return nearest(req_id, known, similar=_SIMILAR_KEYS, compared_max=SETTINGS_MAX)
+
+
+def _keys_of(log: EventLog, agent_id: str) -> list[str]:
+    """Return the keys of the latest requests of an agent, noted refusals included. O(log)."""
+    agent, keys = canonical(agent_id), dict[str, None]()
+    for ordinal, data in log.read():
+        if agent not in data:
+            continue
+        for record in expanded(decode(data, ordinal)):
+            found = [one.call["key"] for one in noted_in(record) if one.agent == agent_id]
+            if isinstance(record, Admitted | Refused | Scheduled):
+                intents = intents_of(record)
+                own = [one["req_id"] for one in intents if one["agent_id"] == agent_id]
+                found += [key_of(req_id) or req_id for req_id in own]
+            keys.update(dict.fromkeys(found))
+            for key in list(keys)[: max(0, len(keys) - SETTINGS_MAX)]:
+                del keys[key]
+    return list(keys)

@@ -12,6 +12,7 @@ from placet.history.wall_times import NotedTime
 from placet.kernel.plugin.approved import AMEND, ASK, DECIDE, key_of
 from placet.kernel.plugin.noted_refusals import REFUSE, noted_refusals
 from placet.kernel.plugin.noted_times import NOTE_TIME, notes_time
+from placet.schemas.approval import ASKS
 from placet.schemas.codec import Json, canonical
 from placet.schemas.explanation import Explanation, StageReport
 from placet.schemas.log.expand import expanded
@@ -86,9 +87,12 @@ def _place(ordinal: int, record: Admitted, noted: NotedTime | None) -> str:
 
 def _request_text(place: str, request: Mapping[str, Json]) -> str:
     role = f"a person with the role {request['role']!r}" if request["role"] else "a person"
+    asks = request["about"].get(ASKS)
+    reasons = [one for one in asks if isinstance(one, str)] if isinstance(asks, list) else []
+    why = f", because {'; '.join(reasons)}" if reasons else ""
     return (
-        f"it was held for {role}: request {request['id']!r}, open for {request['seconds']:g} s of "
-        f"simulated time ({place})"
+        f"it was held for {role}{why}: request {request['id']!r}, open for "
+        f"{request['seconds']:g} s of simulated time ({place})"
     )
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from re import Pattern
 
 from placet.actors.ports import EventLog
+from placet.history.agent_records import AgentRecords
 from placet.history.batch_outcomes import is_held, noted_in
 from placet.history.column_rows import refused_count, row_of
+from placet.kernel.plugin.noted_refusals import notes_refusals
 from placet.schemas.batch import sequence_form
 from placet.schemas.codec import to_json
 from placet.schemas.errors import PlacetError
@@ -42,8 +44,11 @@ class Selection:
         from_seq: First seq. A record that takes no seq, such as a refusal, belongs to the seq at
             which it was made.
         to_seq: Last seq; None is the end of the log.
-        agents: Agents whose batches, registrations and changes are selected; empty is all.
-        kinds: Kinds of intents; a batch with one of them is selected. Empty is all.
+        agents: Agents whose records are selected: batches, registrations, changes, and by a
+            `Selector` also the outcomes of effects, the requests for approval and the decisions,
+            and the noted refusals. Empty is all.
+        kinds: Kinds of intents, or names of domains for all of their kinds; a batch with one of
+            them is selected. Empty is all.
         refused: Select refused batches and notes of refusals only; no batch that is held for a
             person.
         grep: Pattern that the type of the record and its content as JSON must contain.
@@ -65,8 +70,14 @@ class Selection:
         """Return whether the content of a record, no `SingleBlock`, is selected. O(intents)."""
         if self.refused and not _is_refused(record):
             return False
-        if (self.agents or self.kinds) and not self._matches_parties(record):
+        if (self.agents or self.kinds) and not (
+            self._matches_parties(record) or self.notes(record)
+        ):
             return False
+        return self.matches_text(record)
+
+    def matches_text(self, record: Record) -> bool:
+        """Return whether the text of a record has the pattern."""
         if self.grep is None:
             return True
         text = f"{record_type(record)} {to_json(record_as_dict(record)).decode()}"
@@ -75,7 +86,8 @@ class Selection:
     def _matches_parties(self, record: Record) -> bool:
         """Return whether a record is of a selected agent and of a selected kind."""
         if isinstance(record, Columns):
-            return (not self.kinds or record.kind in self.kinds) and (
+            is_of_kind = not self.kinds or not self.kinds.isdisjoint(_names_of(record.kind))
+            return is_of_kind and (
                 not self.agents or any(row_of(record, name) is not None for name in self.agents)
             )
         if isinstance(record, Admitted | Refused | Scheduled) and any(
@@ -91,7 +103,76 @@ class Selection:
     def includes(self, agent_id: str, kind: str) -> bool:
         """Return whether an intent is of a selected agent and of a selected kind."""
         return (not self.agents or agent_id in self.agents) and (
-            not self.kinds or kind in self.kinds
+            not self.kinds or not self.kinds.isdisjoint(_names_of(kind))
+        )
+
+    def notes(self, record: Record) -> bool:
+        """Return whether a record notes a refused call of a selected agent and kind."""
+        if not self.refused or not isinstance(record, Admitted):
+            return False
+        domains = {
+            kind.partition(".")[0]
+            for _, _, kind, _, _ in decode_intents(record.encoded)
+            if notes_refusals(kind)
+        }
+        return any(
+            self.includes(one.agent, f"{domain}.{one.call['tool']}")
+            for one in noted_in(record)
+            for domain in domains
+        )
+
+
+class Selector:
+    """Selects records, which it is passed in the order of the log; it follows selected agents.
+
+    The outcome of an effect names no agent, so a selector must have read the record of the effect.
+
+    Args:
+        selection: The records to select.
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        is_of_agents = bool(selection.agents) and not selection.kinds
+        self._about = [AgentRecords(one) for one in selection.agents] if is_of_agents else []
+
+    def read_before(self, log: EventLog, end: int) -> None:
+        """Read the records before an ordinal number, of which none is selected. O(log) for agents.
+
+        Raises:
+            StoreError: The log cannot be read.
+        """
+        if not self._about:
+            return
+        for ordinal, data in log.read(log.start().record):
+            if ordinal >= end:
+                return
+            if any(about.may_be_about(data) for about in self._about):
+                for part in expanded(decode(data, ordinal)):
+                    self._is_about(part)
+
+    def selected_of(self, record: Record) -> Iterator[Record]:
+        """Yield the selected records of the batches that a record holds, or the record itself."""
+        selection = self.selection
+        for part in expanded(record):
+            is_about = self._is_about(part)
+            is_in_range = selection.to_seq is None or first_seq(part) <= selection.to_seq
+            is_in_range = is_in_range and part.seq >= selection.from_seq
+            if is_in_range and (
+                not selection.is_by_content or self._matches(part, is_about=is_about)
+            ):
+                yield part
+
+    def _is_about(self, record: Record) -> bool:
+        # Each of them reads the record, also if another has found it.
+        found = [about.found(record) for about in self._about]
+        return any(one is not None for one in found)
+
+    def _matches(self, record: Record, *, is_about: bool) -> bool:
+        if not is_about:
+            return self.selection.matches(record)
+        return self.selection.matches_text(record) and (
+            not self.selection.refused or _is_refused(record)
         )
 
 
@@ -110,12 +191,14 @@ def selected_records(
         StoreError: The log cannot be read.
     """
     start = log.find_seq(selection.from_seq) if from_record is None else from_record
+    selector = Selector(selection)
+    selector.read_before(log, start)
     for ordinal, data in log.read(start):
         record = decode(data, ordinal)
         is_after = selection.to_seq is not None and first_seq(record) > selection.to_seq
         if is_after or (end is not None and ordinal >= end):
             return
-        for chosen in selected_of(record, selection):
+        for chosen in selector.selected_of(record):
             yield ordinal, chosen
 
 
@@ -142,7 +225,8 @@ def require_named(log: EventLog, selection: Selection) -> None:
         past = recover(log).past
         agents.update(dict.fromkeys((*past.ledger.agents, *past.ledger.gone)))
         agents.update(dict.fromkeys(filter(past.ledger.agents.__contains__, selection.agents)))
-        kinds.update(dict.fromkeys(past.header.kinds if past.header else ()))
+        for kind in past.header.kinds if past.header else ():
+            kinds.update(dict.fromkeys(_names_of(kind)))
     for name in sorted(selection.agents - agents.keys()):
         raise PlacetError(f"{log.url} has no agent {name!r}; {did_you_mean(name, agents)}")
     for name in sorted(selection.kinds - kinds.keys()):
@@ -172,21 +256,19 @@ def _members_among(names: Iterable[str], record: TableMade) -> Iterator[str]:
 def _add_names(record: Record, agents: dict[str, None], kinds: dict[str, None]) -> None:
     """Add the names of agents and kinds in a record."""
     if isinstance(record, Header | RulesChanged):
-        kinds.update(dict.fromkeys(record.kinds))
+        for kind in record.kinds:
+            kinds.update(dict.fromkeys(_names_of(kind)))
     agents.update(dict.fromkeys(change.agent_id for change in agents_of(record)))
     if isinstance(record, Admitted | Refused | Scheduled):
         for agent_id, _, kind, _, _ in decode_intents(record.encoded):
-            agents[agent_id] = kinds[kind] = None
+            agents[agent_id] = None
+            kinds.update(dict.fromkeys(_names_of(kind)))
 
 
-def selected_of(record: Record, selection: Selection) -> Iterator[Record]:
-    """Yield the selected records of the batches that a record holds, or the record itself."""
-    is_by_content, to_seq = selection.is_by_content, selection.to_seq
-    for part in expanded(record):
-        is_in_range = to_seq is None or first_seq(part) <= to_seq
-        is_in_range = is_in_range and part.seq >= selection.from_seq
-        if is_in_range and (not is_by_content or selection.matches(part)):
-            yield part
+def _names_of(kind: str) -> tuple[str, ...]:
+    """Return the names that select a kind: its own, and that of its domain if it is in it."""
+    domain, dot, _ = kind.partition(".")
+    return (kind, domain) if dot else (kind,)
 
 
 def first_seq(record: Record) -> int:

@@ -54,7 +54,9 @@ class Explanation:
         batch: `{batch_id, submitter, position, intents}`.
         stages: Reports of the seven stages, in order.
         changes: `{entity, what, fields: {name: {before, after}}, by}`.
-        effects: `{key, kind, payload}` of each emitted effect.
+        effects: `{key, kind, payload, outcome}` of each emitted effect; `outcome` is `{status,
+            output, record, sim_time, wall_time, was_in_doubt}`, with the status `done`, `failed`,
+            `in_doubt`, `started` or `open`. The wall time is known in a log with noted times.
         conflict: The earlier claim on the resource: `{winner, resource, batch_id, record,
             req_ids, priority}`; None without a conflict.
         earlier: Earlier answers to the same request: `{record, seq, answer, codes}`.
@@ -62,6 +64,7 @@ class Explanation:
             again, for the operator; no log has them.
         rules: The deciding domains and their versions.
         notes: Facts that the log does not hold, and where to find them; recorded names of no kind.
+        suggestions: Of an unknown answer: similar ids or keys of requests of the agent.
     """
 
     answer: str
@@ -80,6 +83,7 @@ class Explanation:
     faults: tuple[Mapping[str, Json], ...] = ()
     rules: str = ""
     notes: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Explanation of {self._headline()}>"

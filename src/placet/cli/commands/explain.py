@@ -19,6 +19,7 @@ from placet.cli.terminal import (
     rounded_line,
     with_json,
 )
+from placet.kernel.plugin.approved import APPROVAL_REQUIRED
 from placet.schemas.codec import Json
 from placet.schemas.explanation import Explanation, StageReport
 from placet.schemas.refusal import Stage
@@ -26,6 +27,13 @@ from placet.schemas.refusal import Stage
 _Fact = Mapping[str, Json]
 _LISTED_MAX: Final = 12
 _CHANGES_MAX: Final = 100
+_STATUSES: Final[Mapping[str, str]] = {
+    "done": "done",
+    "failed": "failed",
+    "in_doubt": "in doubt: it was started, and its outcome is unknown",
+    "started": "started, and not settled yet",
+    "open": "not settled yet",
+}
 _NO_TRACE: Final = """\
 The log holds no verdict on this request. Either it never reached the world, or its verdict is older
 than the log, or it was refused by a stage that writes no record, because the same request may be
@@ -90,10 +98,16 @@ def explanation_lines(explained: Explanation) -> Iterator[Line]:
     """Yield the lines and tables of an explanation of a verdict."""
     if not explained.is_known:
         yield f"{explained.agent_id} {explained.req_id}: unknown"
+        if explained.suggestions:
+            likely = " or ".join(repr(one) for one in explained.suggestions)
+            yield f"The log holds no such request of {explained.agent_id}; did you mean {likely}?"
+            yield "It may also be one that was refused without a record: look at its verdict."
+        elif not any(note.endswith("?") for note in explained.notes):  # no misspelled agent
+            yield ""
+            yield from _NO_TRACE.splitlines()
         yield ""
-        yield from _NO_TRACE.splitlines()
-        yield ""
-        yield from (f"Known from the log: {note}." for note in explained.notes)
+        for note in explained.notes:
+            yield f"Known from the log: {note}{'' if note.endswith('?') else '.'}"
         return
     yield _headline(explained)
     yield from _batch_lines(explained)
@@ -108,7 +122,7 @@ def explanation_lines(explained: Explanation) -> Iterator[Line]:
     for earlier in explained.earlier:
         codes = ", ".join(earlier["codes"])
         yield (
-            f"Earlier it was {earlier['answer']}{': ' if codes else ''}{codes} "
+            f"Earlier it was {_earlier_answer(earlier)}{': ' if codes else ''}{codes} "
             f"(record {earlier['record']}, seq {earlier['seq']})."
         )
     yield from (f"Note: {note}." for note in explained.notes)
@@ -208,6 +222,26 @@ def _result_lines(explained: Explanation) -> Iterator[Line]:
         yield "No changes."
     for effect in explained.effects:
         yield f"Effect {effect['key']}: {effect['kind']} {rounded_line(effect['payload'])}"
+        yield f"  {_outcome_text(effect['outcome'])}"
+
+
+def _earlier_answer(earlier: _Fact) -> str:
+    codes = [code.rpartition(".")[2] for code in earlier["codes"]]
+    is_held = bool(codes) and set(codes) == {APPROVAL_REQUIRED}
+    return "held for a person" if is_held else str(earlier["answer"])
+
+
+def _outcome_text(outcome: _Fact) -> str:
+    """Return how an effect ended, when, and with what."""
+    status = _STATUSES[outcome["status"]]
+    if outcome["was_in_doubt"] and outcome["status"] in {"done", "failed"}:
+        status += ", settled after a doubt"
+    if outcome["record"] is None:
+        return status
+    at = outcome["wall_time"]
+    when = f"{outcome['sim_time']:g} s" if at is None else f"{at[:19].replace('T', ' ')} UTC"
+    output = "" if outcome["output"] is None else f": {rounded_line(outcome['output'])}"
+    return f"{status} at {when} (record {outcome['record']}){output}"
 
 
 def _changed_text(before: Json, after: Json) -> str:

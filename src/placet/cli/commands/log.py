@@ -5,8 +5,9 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from itertools import chain
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import typer
 
@@ -35,23 +36,24 @@ from placet.cli.terminal import (
 from placet.history.batch_outcomes import is_held
 from placet.history.selection import (
     Selection,
+    Selector,
     require_named,
-    selected_of,
     selected_records,
 )
+from placet.history.wall_times import WallTimes
 from placet.schemas.config import Leases
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log import record as log_record
 from placet.schemas.log.column_summary import refused_rows, rows_of
-from placet.schemas.log.expand import batches_of
+from placet.schemas.log.expand import batches_of, expanded
 from placet.schemas.log.record import Record, Refused, agents_of, intents_of
 from placet.schemas.printable import printable, printable_json
 from placet.stores.reading import log_to_read
 from placet.stores.snapshots.recovery import decode
 from placet.stores.url import ChangeFeed, change_feed_of
 
-_HEAD: Final = f"{'record':>8} {'seq':>8} {'time':>11}  what"
+_DATE: Final = "%Y-%m-%d %H:%M:%S"
 _COLORS: Final = {
     "refused": "red",
     "tick": "bright_black",
@@ -77,8 +79,18 @@ def log(
     from_seq: FromOption = 0,
     to_seq: ToOption = None,
     since: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="SEQ", help="Print only records after this seq."),
+        str | None,
+        typer.Option(
+            metavar="SEQ|TIME",
+            help="Print only records after this seq; or from this date or time on, such as "
+            "2026-11-27 or 2026-11-27T14:30 (UTC).",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Print only records before this date or time, as in --since."
+        ),
     ] = None,
     follow: Annotated[
         bool,
@@ -93,36 +105,93 @@ def log(
 ) -> int:
     """Print the records of a log.
 
-    A refused batch has no seq, shown as `-`. Numbers are rounded to six digits; --json has all of
-    them. On a terminal the output goes through $PAGER. With --follow, --json prints one document
-    per line.
+    A refused batch has no seq, shown as `-`. A log of a gate has wall times: each line has its date
+    and time, UTC. With --agent, the outcomes of its calls, its requests for approval, their
+    decisions and the refusals that a gate noted are selected too. Numbers are rounded to six
+    digits; --json has all of them. On a terminal the output goes through $PAGER. With --follow,
+    --json prints one document per line.
     """
     if since is not None and from_seq:
         raise typer.BadParameter("give --from or --since, not both")
     if follow and to_seq is not None:
         raise typer.BadParameter("--follow has no end; leave out --to")
-    first_seq = from_seq if since is None else since + 1
+    if follow and until is not None:
+        raise typer.BadParameter("--follow has no end; leave out --until")
+    after, since_time = _since(since)
+    first_seq = from_seq if after is None else after + 1
     selection = selection_of(first_seq, to_seq, agent, kind, refused=refused, grep=grep)
     source = log_to_read(store)
+    times = WallTimes(source)
+    ordinals = _Ordinals(
+        None if since_time is None else times.first_from(since_time),
+        None if until is None else times.first_from(_time("--until", until)),
+    )
     if follow:
-        return _follow(source, selection, as_json=as_json)
+        return _follow(source, selection, times, ordinals.first, as_json=as_json)
     require_named(source, selection)
-    records = _existing_log(store, selection)
+    records = _existing_log(store, selection, ordinals)
     if as_json:
-        _print_json_array(records)
+        _print_json_array(records, times)
         return 0
     width = _terminal_width()
     with paged():
         start = source.start()
         if start.record and first_seq <= start.seq:
             say(f"compacted: the records up to seq {start.seq} were removed")
-        say(_HEAD)
+        say(_head(times))
         for ordinal, record in records:
-            _say(ordinal, record, width)
+            _say(ordinal, record, times, width)
     return 0
 
 
-def _follow(source: EventLog, selection: Selection, *, as_json: bool) -> int:
+class _Ordinals(NamedTuple):
+    """The range of records that wall times select.
+
+    Attributes:
+        first: Ordinal number of the first record; None for that of the first seq.
+        end: Ordinal number after the last record; None for the end of the log.
+    """
+
+    first: int | None
+    end: int | None
+
+
+def _since(text: str | None) -> tuple[int | None, datetime | None]:
+    """Return the seq or the wall time of --since.
+
+    Raises:
+        BadParameter: It is neither.
+    """
+    if text is None:
+        return None, None
+    return (int(text), None) if text.isdecimal() else (None, _time("--since", text))
+
+
+def _time(option: str, text: str) -> datetime:
+    """Return a date or a time; without an offset it is UTC.
+
+    Raises:
+        BadParameter: It is none.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        seq = "a seq, " if option == "--since" else ""
+        raise typer.BadParameter(
+            f"{option} is {seq}a date or a time, such as 2026-11-27 or 2026-11-27T14:30, "
+            f"got {text!r}"
+        ) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _follow(
+    source: EventLog,
+    selection: Selection,
+    times: WallTimes,
+    first: int | None,
+    *,
+    as_json: bool,
+) -> int:
     """Print present and future records, until a signal or until the reader is gone.
 
     A store with notifications is listened to; any other is asked for its length a few times a
@@ -132,18 +201,24 @@ def _follow(source: EventLog, selection: Selection, *, as_json: bool) -> int:
         feed = change_feed_of(source)
         if feed is not None:
             stack.enter_context(closing(feed))
-        place = source.find_seq(selection.from_seq)
+        place = source.find_seq(selection.from_seq) if first is None else first
+        selector = Selector(selection)
+        selector.read_before(source, place)
+        noted = source.count()
         width = _terminal_width()
         if not as_json:
-            say(_HEAD)
+            say(_head(times))
         while not stop.is_set():
             for ordinal, data in source.read(place) if source.count() > place else ():
                 place = ordinal + 1
-                for record in selected_of(decode(data, ordinal), selection):
+                whole = decode(data, ordinal)
+                if ordinal >= noted:
+                    times.note(ordinal, expanded(whole))
+                for record in selector.selected_of(whole):
                     if as_json:
-                        say(_as_json(ordinal, record))
+                        say(_as_json(ordinal, record, times))
                     else:
-                        _say(ordinal, record, width)
+                        _say(ordinal, record, times, width)
                 if stop.is_set():
                     break
             sys.stdout.flush()
@@ -170,10 +245,17 @@ def _terminal_width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
-def _say(ordinal: int, record: Record, width: int) -> None:
+def _head(times: WallTimes) -> str:
+    date = f"{'date and time, UTC':<19}  " if times else ""
+    return f"{'record':>8} {'seq':>8} {'time':>11}  {date}what"
+
+
+def _say(ordinal: int, record: Record, times: WallTimes, width: int) -> None:
     seq = "-" if _is_refused(record) else record.seq  # `explain --seq` finds no refusal
     type_ = "held" if is_held(record) else log_record.record_type(record)
-    place = f"{ordinal:>8} {seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  {type_:<10} "
+    at = times.of(ordinal, record)
+    date = f"{'' if at is None else at.strftime(_DATE):<19}  " if times else ""
+    place = f"{ordinal:>8} {seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  {date}{type_:<10} "
     line = printable(f"{place}{_summary(record)}".rstrip())
     if width and len(line) > width and isinstance(record, Refused):  # its reason is at the end
         line = printable(f"{place}{_batch_summary(record, with_payloads=False)}")
@@ -187,28 +269,33 @@ def _is_refused(record: Record) -> bool:
     return isinstance(record, Refused)
 
 
-def _as_json(ordinal: int, record: Record) -> str:
+def _as_json(ordinal: int, record: Record, times: WallTimes) -> str:
     sim_time, data = record.now_ns / SECOND_NS, log_record.record_as_dict(record)
     event = Event(record.seq, ordinal, log_record.record_type(record), sim_time, data)
-    return printable_json(event.as_dict())
+    at = times.of(ordinal, record)
+    return printable_json(event.as_dict() | ({} if at is None else {"wall_time": at.isoformat()}))
 
 
-def _existing_log(store: str, selection: Selection) -> Iterator[tuple[int, Record]]:
+def _existing_log(
+    store: str, selection: Selection, ordinals: _Ordinals
+) -> Iterator[tuple[int, Record]]:
     """Read the first record, so that a log that cannot be read is an error before any output.
 
     The search shows a bar, and on a terminal the bar ends before the first line of output.
     """
-    records = selected_records(read_log(store, "log"), selection)
+    from_record, end = ordinals
+    log = read_log(store, "log")
+    records = selected_records(log, selection, from_record=from_record, end=end)
     first = next(records, None)
     if first is None:
         return iter(())
     if not sys.stdout.isatty():
         return chain((first,), records)
     records.close()
-    return selected_records(log_to_read(store), selection, from_record=first[0])
+    return selected_records(log_to_read(store), selection, from_record=first[0], end=end)
 
 
-def _print_json_array(records: Iterator[tuple[int, Record]]) -> None:
+def _print_json_array(records: Iterator[tuple[int, Record]], times: WallTimes) -> None:
     """Print one array, item by item: a log may be longer than memory.
 
     Where the log turns out to be damaged, the array ends and the error follows on stderr.
@@ -216,7 +303,7 @@ def _print_json_array(records: Iterator[tuple[int, Record]]) -> None:
     before = "["
     try:
         for ordinal, record in records:
-            sys.stdout.write(before + _as_json(ordinal, record))
+            sys.stdout.write(before + _as_json(ordinal, record, times))
             before = ",\n"
     finally:
         say("]" if before != "[" else "[]")

@@ -7,6 +7,8 @@ import { parseExactly, writeExactly } from "./exact_json.js";
 
 const DECIDE_MS = 120_000; // an approved call is submitted before the answer comes
 const FOLLOWED_MAX = 20;
+const DECIDED_MAX = 50;
+const PAGES_MAX = 64;
 const KEY = "placet.approvals";
 
 let cards = new Map();
@@ -35,6 +37,23 @@ export async function readApprovals(worldPath) {
     isReading = false;
   }
   return counts();
+}
+
+/** Give the cards of the latest requests that are not open, newest first, with the outcomes of their calls. */
+export async function decidedCards(worldPath) {
+  let found = [];
+  let cursor = 0;
+  for (let page = 0; cursor !== null && page < PAGES_MAX; page += 1) {
+    const { approvals, next } = await ask(worldPath(`/approvals?cursor=${cursor}`), { parse: parseExactly });
+    found = [...found, ...approvals.filter(({ state }) => state !== "open")].slice(-DECIDED_MAX);
+    cursor = next;
+  }
+  const cards = [];
+  for (const one of found.reverse()) { // one after the other: a token has few reads at a time
+    const whole = one.state === "approved" ? await ask(worldPath(`/approvals/${encodeURIComponent(one.id)}`), { parse: parseExactly }) : one;
+    cards.push(new Card(whole).element);
+  }
+  return cards;
 }
 
 /** Show none, as for another world. */

@@ -1,8 +1,8 @@
 // The page of the requests for approval alone, as a person opens it on a phone.
 
 import { ask, hasToken } from "./api.js";
-import { clearApprovals, readApprovals } from "./approvals.js";
-import { byId, show } from "./chart.js";
+import { clearApprovals, decidedCards, readApprovals } from "./approvals.js";
+import { byId, show, write } from "./chart.js";
 import { clearDoubts, readDoubts } from "./doubts.js";
 import { tame, whole } from "./format.js";
 import { refusesToken, showOpened, stand, startSignIn } from "./sign_in.js";
@@ -47,13 +47,37 @@ async function findWorlds() {
   showOpened();
 }
 
+/** Show what was decided before, when its part is opened. */
+async function showDecided() {
+  const asked = name;
+  byId("decided-body").replaceChildren();
+  if (!byId("decided").open) return;
+  write("decided-says", "Reading …");
+  try {
+    const cards = await decidedCards(worldPath);
+    if (asked !== name || !hasToken()) return;
+    byId("decided-body").replaceChildren(...cards);
+    write("decided-says", cards.length ? "" : "None yet.");
+  } catch (error) {
+    write("decided-says", tame(error.message, 300));
+  }
+}
+
+function clearDecided() {
+  byId("decided").open = false;
+  byId("decided-body").replaceChildren();
+  write("decided-says", "");
+}
+
 function close() {
   submitter = "";
   clearApprovals();
   clearDoubts();
+  clearDecided();
   document.title = "Approvals · placet";
 }
 
-byId("worlds").addEventListener("change", ({ target }) => { name = target.value; clearApprovals(); clearDoubts(); wake(); });
+byId("worlds").addEventListener("change", ({ target }) => { name = target.value; clearApprovals(); clearDoubts(); clearDecided(); wake(); });
+byId("decided").addEventListener("toggle", showDecided);
 startSignIn({ open: wake, close });
 startRounds(once);

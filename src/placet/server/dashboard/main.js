@@ -270,8 +270,8 @@ function showLimits(own) {
   show("limits", own);
   for (const id of ["tiles", "columns"]) show(id, !looking.isStranger);
   if (looking.isStranger) {
-    write("limits", `No agent of this world is named ${tame(looking.submitter)} or belongs to that name, so nothing of the world is shown. `
-      + "Requests that wait for a decision of this name appear here.");
+    write("limits", `No agent of this world is named ${tame(looking.submitter)} or belongs to that name, so of the world nothing but requests for approval is shown. `
+      + "Those that this name may decide appear here; those that were decided are on the page “Approvals”.");
   } else if (own) {
     write("limits", `This is what ${tame(looking.submitter)} may see: its own batches and refusals, and of the world what it is shown. `
       + "Load, times, and what others were refused are the operator’s.");

@@ -239,9 +239,14 @@ async function why(event, agent = null) {
     part.append(tree(Object.fromEntries(Object.entries(fields ?? {}).map(([name, { before, after }]) => [name, `${cellText(before)} → ${cellText(after)}`]))));
     return part;
   });
+  const ends = (told.effects ?? []).map(({ kind, outcome }) => {
+    const { status, output, wall_time: at, sim_time: time } = outcome;
+    const when = at ? `${tame(at.slice(0, 19).replace("T", " "))} UTC` : time === null ? "" : span(time);
+    return made("p", status === "failed" || status === "in_doubt" ? "refusal" : "small", `${tame(kind, 64)}: ${tame(status.replace("_", " "))}${when ? ` at ${when}` : ""}${output === null ? "" : `: ${cellText(output, 300)}`}`);
+  });
   const faults = (told.faults ?? []).map(({ where, ...fault }) => failure({ ...fault, about: [where] }));
   const notes = (told.notes ?? []).map((note) => made("p", "quiet small", tame(note, 400)));
-  return [heading, ...faults, stages, ...(changes.length ? [made("h3", "", "What it changed"), ...changes] : []), ...notes];
+  return [heading, ...faults, stages, ...(ends.length ? [made("h3", "", "How it ended"), ...ends] : []), ...(changes.length ? [made("h3", "", "What it changed"), ...changes] : []), ...notes];
 }
 
 /** Build the text of a condition and of the value found at its path. */
