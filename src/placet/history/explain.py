@@ -41,6 +41,7 @@ from placet.schemas.log.record import (
     record_type,
 )
 from placet.schemas.refusal import RefusalCode
+from placet.stores.reading import Store, as_log
 from placet.stores.snapshots.files import SnapshotStore
 from placet.stores.snapshots.recovery import decode, read_on, recover
 
@@ -73,7 +74,7 @@ class _Replaying(NamedTuple):
 
 
 def explain(
-    log: EventLog,
+    log: Store,
     agent_id: str,
     req_id: str,
     domains: Sequence[Domain] | Maker = remake,
@@ -84,7 +85,7 @@ def explain(
     """Return an explanation of the latest answer to a request. O(log).
 
     Args:
-        log: The log; it is only read.
+        log: The log, or its path or URL; it is only read.
         agent_id: Agent of the request.
         req_id: Id of the request; or its part before the last slash, the key of a call that was
             submitted with several ids (`placet.kernel.plugin.approved`).
@@ -95,6 +96,7 @@ def explain(
     Raises:
         StoreError: The log cannot be read, or was compacted beyond the request.
     """
+    log = as_log(log)
     positions = _find_request(log, agent_id, req_id) or _find_request(
         log, agent_id, req_id, is_key=True
     )
@@ -113,7 +115,7 @@ def explain(
 
 
 def explain_seq(
-    log: EventLog,
+    log: Store,
     seq: int,
     domains: Sequence[Domain] | Maker = remake,
     *,
@@ -124,7 +126,7 @@ def explain_seq(
     """Return an explanation of the decision that took a sequence number. O(log).
 
     Args:
-        log: The log; it is only read.
+        log: The log, or its path or URL; it is only read.
         seq: The sequence number.
         domains: The domains that decided it. By default they are recreated from the log.
         validator: The effect validator, if the log was made with one.
@@ -136,6 +138,7 @@ def explain_seq(
         StoreError: The log cannot be read, was compacted beyond the seq, or ends before it; or the
             agent has no row there.
     """
+    log = as_log(log)
     request = _find_seq(log, seq)
     if request is not None and agent_id is not None:
         request = _row_request(log, request, agent_id)

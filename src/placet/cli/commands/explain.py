@@ -78,7 +78,8 @@ def explain(
     from placet.history.explain import explain as explain_request  # noqa: PLC0415  # and pydantic
     from placet.history.explain import explain_seq  # noqa: PLC0415  # above
 
-    log, domains = read_log(store, "explain"), again_by(domain)
+    log = read_log(store, "explain")
+    domains = again_by(domain, log)
     if seq is not None:
         explained = explain_seq(log, seq, domains, agent_id=agent_id)
     else:

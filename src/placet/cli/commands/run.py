@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
@@ -212,7 +213,13 @@ def run(
             compact_log=compact,
             workers=called_by,
         )
-        show = partial(session.finish, as_json=as_json, on_workers=called_by is not None)
+        is_drawn_by_file = bool(chosen.portrayal) and Path(scenario or "").is_file()
+        show = partial(
+            session.finish,
+            as_json=as_json,
+            on_workers=called_by is not None,
+            portrayal=scenario if is_drawn_by_file else None,
+        )
         return show(report, store, stop, verify=not no_verify, collected=collected)
 
 
