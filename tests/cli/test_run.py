@@ -345,8 +345,8 @@ def test_a_run_names_the_commands_that_show_it(placet, tmp_path):
     ran = placet("run", *TOWN, "--store", "seen.db")
     assert "    placet play seen.db\n    placet report seen.db\n" in ran.out
     portrayal = '[portrayal."world.agents"]\nlabel = "holds"\n'
-    (tmp_path / "drawn.toml").write_text(f'domain = "world"\nticks = 1\n{portrayal}')
-    ran = placet("run", "./drawn.toml", "--store", "drawn.db")
+    (tmp_path / "drawn.toml").write_text(OWN_SCENARIO.replace("people:Walker", "child") + portrayal)
+    ran = placet("run", "./drawn.toml", "--ticks", "1", "--store", "drawn.db")
     assert ran.code == 0, ran.err
     options = "--portrayal ./drawn.toml"
     assert f"    placet play drawn.db {options}\n    placet report drawn.db {options}\n" in ran.out
