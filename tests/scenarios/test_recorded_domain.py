@@ -216,3 +216,28 @@ def test_a_position_that_is_none_is_refused_before_the_log_is_read(at):
     for call in (fork, lambda log, to, at: fork_run(log, to, {}, at=at)):
         with pytest.raises(TypeError, match=r"at must be a seq such as 1200, or a position"):
             call("there is no such log.db", "new.db", at=at)
+
+
+def test_the_domain_stage_shows_what_the_rule_read_and_who_had_changed_it(
+    tmp_path, monkeypatch, capsys
+):
+    run_model(tmp_path, monkeypatch)
+    capsys.readouterr()
+    assert run_command(["explain", "week/run.db", "person_1", "run:0"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "submitted by the run for its agents, decided at 1 s" in said
+    assert (
+        "intent 0: rule Meet of contagion 1 intent 0 read contagion.people/person_1/is_ill" in said
+    )
+    assert "is_ill = true (its entity last changed at seq 2, by person_1)" in said
+    read = Log("week/run.db").explain("person_1", "run:0").stages[-1].compared[1]
+    assert read == {
+        "index": 0,
+        "read": "contagion.people/person_1/is_ill",
+        "value": True,
+        "changed_seq": 2,
+        "changed_by": "person_1",
+    }
+    log = open_event_log("week/run.db")
+    by_default = explain(log, "person_1", "run:0", domains_of(log)).stages[-1].compared
+    assert all("read" not in compared for compared in by_default), "an agent may be shown these"

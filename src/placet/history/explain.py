@@ -71,6 +71,7 @@ class _Replaying(NamedTuple):
     domains: Sequence[Domain] | Maker
     validator: EffectValidator | None
     files: SnapshotStore | None
+    reads: bool
 
 
 def explain(
@@ -81,6 +82,7 @@ def explain(
     *,
     validator: EffectValidator | None = None,
     files: SnapshotStore | None = None,
+    reads: bool = False,
 ) -> Explanation:
     """Return an explanation of the latest answer to a request. O(log).
 
@@ -92,6 +94,7 @@ def explain(
         domains: The domains that decided the request. By default they are recreated from the log.
         validator: The effect validator, if the log was made with one.
         files: Snapshots to begin from; None are the snapshots of the log.
+        reads: List what the rule read, also what the agent may not see: for the operator.
 
     Raises:
         StoreError: The log cannot be read, or was compacted beyond the request.
@@ -106,7 +109,7 @@ def explain(
         explained = latest
         answers = [*map(_summary, positions), *map(_noted_summary, around.refusals[:-1])]
     elif positions:
-        explained = _explain(_Replaying(log, domains, validator, files), positions[-1])
+        explained = _explain(_Replaying(log, domains, validator, files, reads), positions[-1])
         answers = [*map(_summary, positions[:-1]), *map(_noted_summary, around.refusals)]
     else:
         return _unknown(log, agent_id, req_id)
@@ -122,6 +125,7 @@ def explain_seq(
     validator: EffectValidator | None = None,
     files: SnapshotStore | None = None,
     agent_id: str | None = None,
+    reads: bool = False,
 ) -> Explanation:
     """Return an explanation of the decision that took a sequence number. O(log).
 
@@ -133,6 +137,7 @@ def explain_seq(
         files: Snapshots to begin from; None are the snapshots of the log.
         agent_id: Member of which the row of a column batch is explained; None explains the whole
             record.
+        reads: List what the rule read, also what the agent may not see: for the operator.
 
     Raises:
         StoreError: The log cannot be read, was compacted beyond the seq, or ends before it; or the
@@ -143,7 +148,7 @@ def explain_seq(
     if request is not None and agent_id is not None:
         request = _row_request(log, request, agent_id)
     if request is not None:
-        explained = _explain(_Replaying(log, domains, validator, files), request)
+        explained = _explain(_Replaying(log, domains, validator, files, reads), request)
         if explained.req_id is None:
             return explained
         at = (request.ordinal, request.place)
@@ -238,7 +243,7 @@ def _replay_to(by: _Replaying, request: _RequestRecord) -> tuple[Verifier, list[
     # A group is opened at `group_seq`, so a record with that seq may belong to it.
     recovered = recover(by.log, to_seq=group_seq - 1, files=by.files).past
     past = Verifier(by.domains, validator=by.validator, past=recovered)
-    past.is_folding = True
+    past.is_folding, past.records_reads = True, by.reads
     group: list[_RequestRecord] = []
     for ordinal, data in read_on(by.log, past.journal.count):
         if ordinal > request.ordinal or (ordinal == request.ordinal and not request.place):

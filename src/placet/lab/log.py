@@ -227,9 +227,9 @@ class Log:
         from placet.history.explain import explain, explain_seq  # noqa: PLC0415  # pydantic
 
         if seq is not None and agent_id is None and req_id is None:
-            return explain_seq(self._log, seq, self._domains(domain))
+            return explain_seq(self._log, seq, self._domains(domain), reads=True)
         if seq is None and agent_id is not None and req_id is not None:
-            return explain(self._log, agent_id, req_id, self._domains(domain))
+            return explain(self._log, agent_id, req_id, self._domains(domain), reads=True)
         raise ValueError("name a request, explain(agent_id, req_id), or a seq, explain(seq=...)")
 
     def __repr__(self) -> str:
