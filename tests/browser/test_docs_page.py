@@ -145,7 +145,7 @@ def test_a_link_opens_its_operation_with_its_schemas_and_codes(browser, server):
         order.click()
         expect(schema).to_contain_text(HOSTILE)
         expect(schema).to_contain_text("1 to 9")
-        expect(schema).to_contain_text("\ufffd of the order")
+        expect(schema).to_contain_text("\\u202e of the order")
         conflict = found.locator(".response", has_text="409")
         expect(conflict).to_contain_text("stale_context, condition_failed")
         conflict.locator("summary").first.click()

@@ -264,6 +264,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         bar_seqs=_SEQ,
         bars=array_schema(array_schema(_SEQ, minItems=3, maxItems=3)),
         codes=_OPEN,
+        held=_SEQ,
         store=_or_null("string"),
         failure=_or_null("object"),
         controls=array_schema({"enum": ["approvals", "end", "pause", "speed", "step", "suspend"]}),

@@ -371,9 +371,9 @@ def _end_with(sentinels: Sequence[Any]) -> None:
 class _TimeLimit:
     """Raises `RunTimeout` in a `with` block that takes longer; ends the process if it continues.
 
-    The block must run in the main thread of its process. Code that it calls may catch the exception: the
-    boundary of a rule takes it for an error of the rule. It is raised again after `_REPEAT_S`, and
-    the run has reached its limit in any case.
+    The block must run in the main thread of its process. Its code may catch the exception:
+    the boundary of a rule takes it for an error of the rule. It is raised again after
+    `_REPEAT_S`, and the run has reached its limit in any case.
 
     Args:
         seconds: Longest time of the block; None is unlimited.

@@ -10,6 +10,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Final
 
+from placet.history.batch_outcomes import is_held, noted_in, stage_of
 from placet.history.column_rows import refusal_counts, refused_count
 from placet.history.timeline.fold import Collections, PlayedState, changed_in
 from placet.history.timeline.links import links_of_entities
@@ -17,6 +18,9 @@ from placet.history.timeline.portrayal import layer_of, portrayals_of
 from placet.history.timeline.tables import TableEntities
 from placet.history.timeline.timeline import Moment, Place, PlayedStep, Timeline
 from placet.kernel.gate.conditions import text_of
+from placet.kernel.plugin.approved import ASK
+from placet.kernel.plugin.noted_refusals import NotedRefusal
+from placet.schemas.approval import ASKS
 from placet.schemas.codec import Json, to_json
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.column_summary import rows_of
@@ -64,7 +68,7 @@ def place_json(place: Place) -> dict[str, Json]:
 
 
 def history_of(timeline: Timeline) -> dict[str, Json]:
-    """Return the extent of a log, and how many intents were admitted and refused along it."""
+    """Return the extent of a log, and how many intents were admitted, refused and held."""
     index, start = timeline.index, timeline.index.start
     width, bars = timeline.bars()
     return {
@@ -79,6 +83,7 @@ def history_of(timeline: Timeline) -> dict[str, Json]:
         "bar_seqs": width,
         "bars": [list(bar) for bar in bars],
         "codes": timeline.codes(),
+        "held": timeline.held(),
     }
 
 
@@ -476,6 +481,9 @@ def event_of(
         kinds = Counter(intent["kind"] for intent in listed)
         event["kinds"] = [[kind, kinds[kind]] for kind in islice(kinds, _INTENTS_MAX)]
         event["kind_count"] = len(kinds)
+        asks = [short(text) for one in intents if one["kind"] == ASK for text in _asks_of(one)]
+        if asks:
+            event["asks"] = asks[:_LISTED_MAX]
     elif isinstance(record, Columns):
         event |= _of_columns(record)
     else:
@@ -483,6 +491,10 @@ def event_of(
         event |= {name: short(known[name]) for name in known if name in _HEADS}
     if isinstance(record, Refused):
         event["refusals"] = [list(refusal) for refusal in record.refusals[:_LISTED_MAX]]
+        event["is_held"] = is_held(record)
+    noted = list(islice(noted_in(record), _LISTED_MAX))
+    if noted:
+        event["noted"] = [noted_json(one) for one in noted]
     entities = changed_in(record)
     changed = [f"{change.collection}/{change.entity}" for change in entities[:_LISTED_MAX]]
     if isinstance(record, Columns):
@@ -490,6 +502,22 @@ def event_of(
     event["changes"] = [{"entity": entity} for entity in changed]
     event["change_count"] = max(len(entities), len(changed))
     return event
+
+
+def _asks_of(intent: Mapping[str, Json]) -> Sequence[Json]:
+    """Return the reasons for which a person is asked, as a request for approval has them."""
+    asks = intent["payload"]["about"].get(ASKS)
+    return asks if isinstance(asks, Sequence) and not isinstance(asks, str) else ()
+
+
+def noted_json(noted: NotedRefusal) -> dict[str, Json]:
+    """Return a refused call that a batch notes: who called what, and the refusal."""
+    call = noted.call
+    return {
+        "agent": noted.agent,
+        "tool": short(call["tool"]),
+        "refusal": [None, stage_of(noted), ", ".join(call["codes"]), call["message"]],
+    }
 
 
 def _of_columns(record: Columns) -> dict[str, Json]:

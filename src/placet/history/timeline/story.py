@@ -7,18 +7,18 @@ One pass over the log finds them, and continues when the log has grown. A page o
 costs its records.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from threading import Lock
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
+from placet.history.batch_outcomes import is_held
 from placet.history.column_rows import code_of, row_of
-from placet.history.selection import is_held
-from placet.history.timeline.moments import event_of
+from placet.history.timeline.moments import event_of, noted_json
 from placet.history.timeline.timeline import Place
 from placet.kernel.arrays.row_codes import OK, refusal_of
 from placet.kernel.plugin.approved import AMEND, ASK, DECIDE, key_of
-from placet.kernel.plugin.noted_refusals import noted_refusals
+from placet.kernel.plugin.noted_refusals import NotedRefusal, noted_refusals
 from placet.schemas.batch import sequence_form
 from placet.schemas.codec import Json, canonical
 from placet.schemas.log.expand import expanded
@@ -36,7 +36,6 @@ from placet.schemas.log.record import (
     agents_of,
     intents_of,
 )
-from placet.schemas.refusal import STAGE_OF, Stage
 from placet.stores.snapshots.recovery import decode
 
 WORK_AT_ONCE: Final = 50_000
@@ -280,21 +279,13 @@ class Story:
             stage, name, message = refusal_of(record.reasons, code) if code else (None, "", "")
             event["row"] = row
             event["refusals"] = [] if stage is None else [[None, stage.value, name, message]]
-        if isinstance(record, Admitted):
+        if isinstance(record, Admitted) and "noted" in event:
             calls = [call for intent in intents_of(record) for call in self._noted(intent)]
-            if calls:
-                event["noted"] = [
-                    [None, _stage_of(call["codes"]), ", ".join(call["codes"]), call["message"]]
-                    for call in calls
-                ]
+            event["noted"] = [noted_json(NotedRefusal(self._agent, call)) for call in calls]
         return event
 
     def _is_listed(self, intent: Mapping[str, Json]) -> bool:
         return intent["kind"] in _APPROVALS or self._is_own(intent)
-
-
-def _stage_of(codes: Sequence[str]) -> str:
-    return (STAGE_OF.get(codes[0], Stage.DOMAIN) if codes else Stage.STRUCTURE).value
 
 
 def _seq_at(record: Admitted, position: int) -> int:

@@ -379,8 +379,8 @@ def _compare_domain(past: Verifier, record: BatchRecord, batch: CheckedBatch) ->
     if isinstance(record, Scheduled):
         yield {"due": record.due_ns / SECOND_NS}
         return
-    if past.known_header.validator:
-        yield {"validator": past.known_header.validator}
+    if past.header_now.validator:
+        yield {"validator": past.header_now.validator}
     if leases := _running_leases(past, record, batch):
         yield {"leases": leases}
     registry = past.registry
@@ -410,7 +410,7 @@ def _compared_read(state: State, read: Read) -> dict[str, Json]:
 def compared_kind(
     registry: Registry | None, index: int, name: str, version: str | None
 ) -> dict[str, Json]:
-    """Return the known facts about the rule that judged an intent; its domain may not be available."""
+    """Return the known facts about the rule of an intent; its domain may not be available."""
     domain = None if registry is None else registry.domain_of.get(name)
     return {
         "index": index,

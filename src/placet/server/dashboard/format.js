@@ -127,7 +127,6 @@ export function saidOf(event, agent) {
     line.what = `${tame(event.kind, 64)}, with ${tame(event.population)}`;
     line.who = "";
   }
-  if (event.noted) withWhys(event.noted, Object.assign(line, { kind: "refused", what: "a call was refused" }));
   if (line.who === tame(agent)) line.who = "";
   if (event.is_failure && line.kind === "agent") line.kind = "failed";
   return line;
@@ -144,7 +143,7 @@ function ofColumns({ population, kind, rows, refused, refusals }, line) {
 }
 
 // The decision about a request: who did what to it.
-const DECISIONS = { approve: "approved", deny: "denied", expire: "was not decided in time", stale: "would not do what was shown" };
+const DECISIONS = { __proto__: null, approve: "approved", deny: "denied", expire: "was not decided in time", stale: "would not do what was shown" };
 const REQUESTS = {
   "approvals.ask": ({ id, role, agent }) => ["", `request ${tame(id, 60)} of ${tame(agent)} waits for ${role ? `a person with the role ${tame(role)}` : "a person"}`],
   "approvals.amend": ({ id, by, reason }) => [by, `approved other intents in the place of request ${tame(id, 60)}`, reason],
@@ -154,7 +153,7 @@ const REQUESTS = {
 };
 
 function ofBatch(event, line) {
-  line.kind = event.type === "batch" ? outcomeOf(event.intents) : event.type === "refused" ? "refused" : "other";
+  line.kind = event.type === "batch" ? outcomeOf(event.intents) : event.type === "refused" ? (isHeld(event) ? "waits" : "refused") : "other";
   line.who = listed(counted(event.intents.map(({ agent_id }) => tame(agent_id))), false);
   // An event of the player lists a few intents of a batch, and counts all of them.
   const kinds = event.kinds ?? counted(event.intents.map(({ kind }) => kind));
@@ -169,8 +168,27 @@ function ofBatch(event, line) {
     line.detail = reason ? tame(reason, 220) : others.length ? payload(others[0]) : "";
   }
   if (event.type === "scheduled") line.what += ", for later";
-  return withWhys(event.refusals ?? [], line);
+  const noted = event.noted ?? notedIn(event.intents);
+  if (noted.length) {
+    line.kind = "refused";
+    line.who = listed(counted(noted.map(({ agent }) => tame(agent))), false);
+    line.what = listed(counted(noted.map(({ tool }) => tame(tool, 64))), true);
+    line.detail = "";
+    return withWhys(noted.map(({ refusal }) => refusal), line);
+  }
+  withWhys(event.refusals ?? [], line);
+  line.whys.push(...(event.asks ?? []).slice(0, WHYS_MAX).map((text) => ({ code: "asked because", message: tame(text, 300) })));
+  return line;
 }
+
+/** Whether a batch was refused for nothing but the approval of a person. */
+const isHeld = ({ is_held: told, refusals }) => told ?? (refusals ?? []).every(([, , code]) => code.split(".").at(-1) === "approval_required");
+
+/** Return the refused calls that the intents of a live event note; the player has them beside the intents. */
+const notedIn = (intents) => intents.flatMap(({ kind, payload: given }) =>
+  (kind.endsWith(".refuse_calls") && Array.isArray(given?.calls)
+    ? given.calls.map(({ tool, codes, message }) => ({ agent: given.agent, tool, refusal: [null, "call", (codes ?? []).join(", "), message] }))
+    : []));
 
 function withWhys(refusals, line) {
   line.whys = refusals.slice(0, WHYS_MAX).map(([, stage, code, message]) =>

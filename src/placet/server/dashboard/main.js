@@ -5,7 +5,7 @@
 
 import { ask, askText, Away, hasToken, Refusal } from "./api.js";
 import { clearApprovals, readApprovals } from "./approvals.js";
-import { byId, show, write } from "./chart.js";
+import { byId, made, show, write } from "./chart.js";
 import { clearFeed, startFeed, tell } from "./events.js";
 import { clearFaults, readFaults } from "./failures.js";
 import { clearMap, collections, placeAll, placeChanged, startMap } from "./map.js";

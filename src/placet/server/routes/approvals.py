@@ -73,7 +73,7 @@ class DecisionBody(Fields, frozen=True):
     """The request body of `decide_request`; `calls` are for an amendment.
 
     `digest` is that of the request as the person was shown it. `dry_run` shows the intents that an
-    amendment would approve; an amendment whose `foreseen` is the digest of that answer does just this.
+    amendment would approve; with the digest of that answer as `foreseen`, just these are done.
     """
 
     decision: Literal["approve", "deny", "amend"]
