@@ -94,7 +94,7 @@ def explain(
         domains: The domains that decided the request. By default they are recreated from the log.
         validator: The effect validator, if the log was made with one.
         files: Snapshots to begin from; None are the snapshots of the log.
-        reads: List what the rule read, also what the agent may not see: for the operator.
+        reads: List the fields that the rule read, also those hidden from the agent.
 
     Raises:
         StoreError: The log cannot be read, or was compacted beyond the request.
@@ -137,7 +137,7 @@ def explain_seq(
         files: Snapshots to begin from; None are the snapshots of the log.
         agent_id: Member of which the row of a column batch is explained; None explains the whole
             record.
-        reads: List what the rule read, also what the agent may not see: for the operator.
+        reads: List the fields that the rule read, also those hidden from the agent.
 
     Raises:
         StoreError: The log cannot be read, was compacted beyond the seq, or ends before it; or the

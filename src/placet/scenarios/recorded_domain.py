@@ -54,7 +54,7 @@ def domains_of(
         on_named: Called when a domain is used because a log names it.
 
     Raises:
-        TypeError: What is given is none of these.
+        TypeError: A given value is none of these.
     """
     own: list[GivenDomain] = []
     if given is not None:

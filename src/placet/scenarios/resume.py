@@ -81,4 +81,9 @@ def indivisible_ns(log: EventLog) -> int | None:
         ScenarioError: Its scenario is not valid in this release.
     """
     scenario = scenario_in(log)
-    return tick_ns_of(scenario) if scenario is not None and scenario.clock == "stepped" else None
+    return None if scenario is None else indivisible_ns_of(scenario)
+
+
+def indivisible_ns_of(scenario: Scenario) -> int | None:
+    """Return the length of a tick, nanoseconds, of a stepped scenario; None of another."""
+    return tick_ns_of(scenario) if scenario.clock == "stepped" else None

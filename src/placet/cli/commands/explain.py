@@ -106,7 +106,7 @@ def _is_of_run(log: "EventLog") -> bool:
 def explanation_lines(explained: Explanation, *, is_of_run: bool = False) -> Iterator[Line]:
     """Yield the lines and tables of an explanation of a verdict.
 
-    `is_of_run` says that a run of a scenario submitted what the operator of the world submitted.
+    `is_of_run` says that a run of a scenario wrote the log, as the operator of its world.
     """
     if not explained.is_known:
         yield f"{explained.agent_id} {explained.req_id}: unknown"

@@ -74,6 +74,20 @@ _Setting: TypeAlias = Annotated[
         "Repeatable. (--set changes the state.)",
     ),
 ]
+_Dropped: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="A",
+        help="Start without this agent. Repeatable.",
+        autocompletion=completion.agents,
+    ),
+]
+_World: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Name of the new world. Default: a new name.")
+]
+_Replay: TypeAlias = Annotated[
+    bool, typer.Option("--replay", help="Re-execute the parent's later inputs in the fork.")
+]
 _Run: TypeAlias = Annotated[
     bool,
     typer.Option("--run", help="Run the fork to its end, as `placet run --resume NEW` does."),
@@ -99,23 +113,11 @@ def fork(
     at_record: _AtRecord = None,
     setting: _Setting = None,
     put: _Put = None,
-    drop_agent: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A",
-            help="Start without this agent. Repeatable.",
-            autocompletion=completion.agents,
-        ),
-    ] = None,
+    drop_agent: _Dropped = None,
     seed: _Seed = None,
-    world: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the new world. Default: a new name.")
-    ] = None,
+    world: _World = None,
     effects: _Effects = None,
-    replay: Annotated[
-        bool,
-        typer.Option("--replay", help="Re-execute the parent's later inputs in the fork."),
-    ] = False,
+    replay: _Replay = False,
     run: _Run = False,
     domain: AgainBy = None,
     as_json: AsJson = False,
@@ -127,17 +129,12 @@ def fork(
     """
     if sum(number is not None for number in (at, at_tick, at_record)) > 1:
         raise typer.BadParameter("give one of --at, --at-tick and --at-record")
-    if setting and (put or drop_agent or replay or effects):
-        raise typer.BadParameter(
-            "--setting continues a run, without --set, --drop-agent, --replay and --effects; make "
-            "a fork of the fork for them"
-        )
+    _require_alone(setting, put, drop_agent, effects, replay)
     # Here, because pydantic and scenarios come with them.
     from placet.history import fork as forking  # noqa: PLC0415  # see above
     from placet.history.position import Position  # noqa: PLC0415  # see above
     from placet.scenarios.fork import fork_run  # noqa: PLC0415  # see above
-    from placet.scenarios.resume import scenario_in  # noqa: PLC0415  # see above
-    from placet.scenarios.ticks import tick_ns_of  # noqa: PLC0415  # see above
+    from placet.scenarios.resume import indivisible_ns_of, scenario_in  # noqa: PLC0415  # see above
 
     options = forking.ForkOptions(
         world=world,
@@ -151,30 +148,44 @@ def fork(
     scenario, domains = scenario_in(log), again_by(domain, log)
     if run and (scenario is None or replay):
         raise typer.BadParameter("--run continues a run of `placet run`, without --replay")
-    is_stepped = scenario is not None and scenario.clock == "stepped"
-    tick_ns = tick_ns_of(scenario) if scenario is not None and is_stepped else None
+    tick_ns = None if scenario is None else indivisible_ns_of(scenario)
     position = Position(seq=at, tick=at_tick, record=at_record, whole_ticks_ns=tick_ns)
     values = _settings(scenario, store, setting or [])
     try:
         if values:
-            made = fork_run(
-                log, new, values, world=world, at=position, seed=seed, domains=domains
-            ).made
+            again = fork_run(log, new, values, world=world, at=position, seed=seed, domains=domains)
+            made = again.made
         else:
             made = forking.fork(log, new, options, at=position, domains=domains)
     except ValueError as error:  # a name that is none
         raise CommandError(str(error)) from error
     lines = _lines(store, made, position, values)
-    path = unquoted(made.store.removeprefix("sqlite:///"))
-    if not run:
-        is_run = scenario is not None and not replay
-        lines += ["Run it on:", f"  placet run --resume {quote(path)}"] if is_run else []
-        return show(Output({**made.as_dict(), "settings": values}, lines), as_json=as_json)
+    if run:
+        return _run_on(made, lines, as_json=as_json)
+    if scenario is not None and not replay:
+        lines += ["Run it on:", f"  placet run --resume {quote(_path_of(made))}"]
+    return show(Output({**made.as_dict(), "settings": values}, lines), as_json=as_json)
+
+
+def _require_alone(setting: list[str] | None, *others: object) -> None:
+    if setting and any(others):
+        raise typer.BadParameter(
+            "--setting continues a run, without --set, --drop-agent, --replay and --effects; make "
+            "a fork of the fork for them"
+        )
+
+
+def _path_of(made: "Fork") -> str:
+    return unquoted(made.store.removeprefix("sqlite:///"))
+
+
+def _run_on(made: "Fork", lines: Sequence[Line], *, as_json: bool) -> int:
+    """Print the fork, run it to its end, and return the exit code of the run."""
+    from placet.cli.commands.run import run  # noqa: PLC0415  # only here
+
     if not as_json:
         say_lines(lines)
-    from placet.cli.commands.run import run as run_on  # noqa: PLC0415  # only here
-
-    return run_on(resume=path, as_json=as_json)
+    return run(resume=_path_of(made), as_json=as_json)
 
 
 def _settings(scenario: "Scenario | None", store: str, given: Sequence[str]) -> dict[str, Json]:
@@ -236,9 +247,8 @@ def _assignment(text: str) -> tuple[str, Json]:
 
 
 def _lines(store: str, made: "Fork", at: "Position", values: "dict[str, Json]") -> list[Line]:
-    path = unquoted(made.store.removeprefix("sqlite:///"))
     lines: list[Line] = [
-        f"{path} is a fork of {store} at seq {made.seq}, named {made.world}",
+        f"{_path_of(made)} is a fork of {store} at seq {made.seq}, named {made.world}",
         TextTable(
             [
                 ("parent", f"{made.parent}, up to record {made.record - 1}, hash {made.chain}"),

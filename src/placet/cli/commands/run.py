@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
@@ -213,13 +212,8 @@ def run(
             compact_log=compact,
             workers=called_by,
         )
-        is_drawn_by_file = bool(chosen.portrayal) and Path(scenario or "").is_file()
-        show = partial(
-            session.finish,
-            as_json=as_json,
-            on_workers=called_by is not None,
-            portrayal=scenario if is_drawn_by_file else None,
-        )
+        show = partial(session.finish, as_json=as_json, on_workers=called_by is not None)
+        show = partial(show, portrayal=session.drawn_by(chosen, scenario))
         return show(report, store, stop, verify=not no_verify, collected=collected)
 
 

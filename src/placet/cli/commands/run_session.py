@@ -257,6 +257,14 @@ def finish(
     return stop.exit_code
 
 
+def drawn_by(scenario: Scenario, name: str | None) -> str | None:
+    """Return the path of the file that says how a player draws a run; None of another run.
+
+    A player finds the portrayals of bundled scenarios by the log.
+    """
+    return name if name is not None and scenario.portrayal and Path(name).is_file() else None
+
+
 def collected_at(scenario: Scenario, store: str, to: str | None) -> Path | None:
     """Return the folder of the rows that a run collects: `to`, or beside its log.
 

@@ -395,7 +395,7 @@ def _compare_domain(past: Verifier, record: BatchRecord, batch: CheckedBatch) ->
 
 
 def _compared_read(state: State, read: Read) -> dict[str, Json]:
-    """Return what a rule read, with the latest change of the entity before the batch."""
+    """Return one read of a rule, with the latest change of the entity before the batch."""
     stamp = state.stamp(read.collection, read.entity)
     place = f"{read.collection}/{read.entity}"
     return {

@@ -97,7 +97,7 @@ class Read(NamedTuple):
 
 
 class ReadingDraft(RecordingDraft):
-    """The draft of a re-execution that is explained; it keeps what the rules read.
+    """The draft of a re-execution that is explained; it keeps the reads of the rules.
 
     Attributes:
         reads: The reads of the batch since `open_batch`, each field once, at most `READS_MAX`.

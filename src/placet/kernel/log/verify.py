@@ -109,7 +109,7 @@ class Verifier(Replayer):
         intents: Number of their intents; a column batch has one a row.
         hooks: Number of re-executed registrations, ticks, settlements and other hooks.
         unverified: Ranges of records that were folded and not re-executed, with the reason.
-        records_reads: Keep what the rules read in `dry_run`; set before the first is re-executed.
+        records_reads: Keep the reads of the rules in `dry_run`; set before the first dry run.
         on_fault: Called with each exception of a rule in `dry_run`, and with the name of the rule.
         refused_by_host: Number of refusals that only the effect validator can have made, while it
             is not available.
@@ -172,7 +172,7 @@ class Verifier(Replayer):
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """What the rules of the latest dry run read; nothing without `records_reads`."""
+        """Reads of the rules in the latest dry run; none without `records_reads`."""
         draft = None if self._sandbox is None else self._sandbox.draft
         return tuple(draft.reads) if isinstance(draft, ReadingDraft) else ()
 
