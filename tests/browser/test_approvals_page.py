@@ -1,5 +1,6 @@
 """The page of the requests for approval: a person decides on a phone, and sees what came of it."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,6 +70,35 @@ def test_a_person_approves_and_sees_the_real_outcomes(browser, desk):
         expect(card.get_by_role("button")).to_have_count(0)
         page.reload()
         expect(card.get_by_role("status")).to_have_text("approved by ann: all right")
+
+
+def test_a_person_settles_a_call_in_doubt(browser, desk):
+    request = desk.ask(["bank.send", {"answer": "doubt", "to": HOSTILE}])
+    desk.decide(request)
+    with page_of(browser, desk, "operator") as page:
+        doubt = page.locator("#doubts .plan")  # it appears without a reload
+        expect(doubt).to_contain_text("bank.send")
+        expect(doubt).to_contain_text("by alice")
+        expect(doubt).to_contain_text("the line went dead")
+        expect(page.get_by_text("Nothing waits for a decision")).to_be_hidden()
+        expect(page).to_have_title("(1) Approvals · placet")
+        reason = doubt.get_by_label("How do you know?")
+        reason.fill("the bank shows it")
+        desk.ask(["desk.pay", {"to": "yan", "euro": 50}])
+        expect(page.locator("#approvals .plan")).to_have_count(1)
+        expect(reason).to_have_value("the bank shows it")
+        if folder := os.environ.get("TEST_SCREENSHOTS"):
+            page.screenshot(path=f"{folder}/doubt.png", full_page=True)
+        doubt.get_by_role("button", name="It was done: bank.send").click()
+        expect(page.locator("#doubts")).to_be_hidden()
+    assert desk.get(f"approvals/{request}").json()["calls"][0]["status"] == "done"
+
+
+def test_a_person_without_the_role_is_shown_no_doubts(browser, desk):
+    desk.decide(desk.ask(["bank.send", {"answer": "doubt"}]))
+    with page_of(browser, desk, "bob") as page:
+        expect(page.get_by_text("Nothing waits for a decision")).to_be_visible()
+        expect(page.locator("#doubts")).to_be_hidden()
 
 
 def test_a_typed_reason_outlives_new_requests(browser, desk):

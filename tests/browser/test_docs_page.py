@@ -175,7 +175,7 @@ def test_the_page_is_used_by_the_keyboard_in_both_schemes(browser, server, schem
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         expect(page.locator(".operation[open]")).to_have_count(1)
-        assert page.evaluate("location.hash") == "#list_worlds"
+        page.wait_for_function("location.hash === '#list_worlds'")
         for _ in range(2):  # the link, then the button: the operation has no parameters
             page.keyboard.press("Tab")
         page.keyboard.press("Enter")

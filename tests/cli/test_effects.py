@@ -71,7 +71,7 @@ def test_effects_are_shown_as_a_table(placet, store):
     assert "in_doubt: OutcomeUnknown: connection lost" in placet("log", store).out
 
 
-@pytest.mark.parametrize("outcome", ["succeeded", "failed"])
+@pytest.mark.parametrize("outcome", ["done", "failed"])
 def test_an_operator_settles_an_effect_in_doubt_once(placet, store, outcome):
     key = key_of(placet, store, "in_doubt")
     resolve = ("effects", store, "--resolve", key, outcome, "--output", '{"seen": 1}', *LAB)
@@ -83,7 +83,7 @@ def test_an_operator_settles_an_effect_in_doubt_once(placet, store, outcome):
     assert placet("effects", store, "--state", "in_doubt", "--json").json() == []
     records = [decode_record(data) for _, data in open_event_log(store).read()]
     *_, last = (record for record in records if isinstance(record, Settled))
-    assert (last.succeeded, last.output) == (outcome == "succeeded", {"seen": 1})
+    assert (last.succeeded, last.output) == (outcome == "done", {"seen": 1})
     assert last.changes.entities  # the domain took it in
     assert placet("verify", store, *LAB).code == 0
 
@@ -91,7 +91,7 @@ def test_an_operator_settles_an_effect_in_doubt_once(placet, store, outcome):
 def test_an_output_that_cannot_be_logged_settles_nothing(placet, store):
     key = key_of(placet, store, "in_doubt")
     large = f'"{70_000 * "x"}"'
-    done = placet("effects", store, "--resolve", key, "succeeded", "--output", large, *LAB)
+    done = placet("effects", store, "--resolve", key, "done", "--output", large, *LAB)
     assert (done.code, done.out) == (1, "")
     assert "nothing was written: output is larger than 65536 bytes" in done.err
     assert key_of(placet, store, "in_doubt") == key
@@ -150,7 +150,7 @@ def test_effects_running_at_a_crash_are_in_doubt(placet):
         (("--state", "lost"), "--state must be one of"),
         (("--resolve", "world/1", "failed"), "an effect's key is WORLD/SEQ/INDEX"),
         (("--resolve", "world/x/0", "failed"), "an effect's key is WORLD/SEQ/INDEX"),
-        (("--resolve", "world/1/0", "done"), "has succeeded or failed"),
+        (("--resolve", "world/1/0", "succeeded"), "was done, or failed"),
         (("--resolve", "world/1/0", "failed", "--output", "{"), "JSON"),
         (("--output", "1"), "--output goes with --resolve"),
     ],

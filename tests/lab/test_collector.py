@@ -545,5 +545,5 @@ def test_missing_pyarrow_names_the_extra(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(PlacetError, match=r"pip install 'placet\[lab\]'"):
+    with pytest.raises(PlacetError, match=r"pip install '\.\[lab\]'"):
         Collector(agents=["position"])

@@ -433,9 +433,9 @@ def test_command_exports_and_prints_the_counts(town_log, tmp_path, capsys):
 
 def test_missing_pyarrow_names_the_extra(town_log, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(PlacetError, match=r"pip install 'placet\[lab\]'"):
+    with pytest.raises(PlacetError, match=r"pip install '\.\[lab\]'"):
         exported(town_log, tmp_path / "out")
-    with pytest.raises(PlacetError, match=r"pip install 'placet\[lab\]'"):
+    with pytest.raises(PlacetError, match=r"pip install '\.\[lab\]'"):
         placet.Log(town_log).tables()
     assert list(tmp_path.iterdir()) == []
 

@@ -140,5 +140,5 @@ def test_an_invalid_parameter_is_an_error(query, came):
 
 def test_a_missing_driver_is_reported_with_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "placet.stores.postgres.log", None)
-    with pytest.raises(StoreError, match=r"pip install 'placet\[postgres\]'"):
+    with pytest.raises(StoreError, match=r"pip install '\.\[postgres\]'"):
         open_event_log("postgresql://ann:secret@h/db")

@@ -104,7 +104,7 @@ EXPORTED = {
     "placet.server": "create_app",
     "placet.testing": "domain_property_tests",
 }
-ORCHESTRATOR_NAMES_MAX = 53
+ORCHESTRATOR_NAMES_MAX = 55
 
 SHAPES = [
     (owner, name, *shape)

@@ -45,6 +45,8 @@ ROUTES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("POST", "history/forks", {"record": 1}, (201, 403, 403, 401)),
     ("GET", "approvals", None, (404, 404, 404, 401)),  # this world keeps no requests
     ("GET", "approvals/events", None, (404, 404, 404, 401)),
+    ("GET", "approvals/doubts", None, (404, 404, 404, 401)),
+    ("POST", "approvals/doubts", {}, (404, 404, 404, 401)),
     ("GET", "approvals/{approval}", None, (404, 404, 404, 401)),
     ("POST", "approvals/{approval}", {}, (404, 404, 404, 401)),
     ("GET", "/metrics", None, (200, 403, 403, 401)),

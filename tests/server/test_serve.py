@@ -241,7 +241,7 @@ def test_a_missing_extra_is_reported_with_the_install_command(monkeypatch):
     for name in [one for one in sys.modules if one.startswith(("placet.server.", "starlette"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette", None)
-    with pytest.raises(ExtraMissing, match=r"pip install 'placet\[serve\]'"):
+    with pytest.raises(ExtraMissing, match=r"pip install '\.\[serve\]'"):
         create_app()
 
 

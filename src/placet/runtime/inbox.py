@@ -1,5 +1,7 @@
 """The inbox of a world: requests for a person's approval of intents, and decisions about them.
 
+It also has the effects in doubt, which a person settles.
+
 A request is recorded with the changes that a dry run foresees. The batch of an approval has the
 decision and the intents of the request. It is refused if its changes or effects differ from the
 shown ones. The request is in the state of the world, with everything that this batch needs, so any
@@ -25,6 +27,7 @@ from placet.kernel.plugin.approved import (
     PREVIEW,
     RECORDER,
     REQUESTS,
+    SETTLE,
 )
 from placet.runtime.api.approval_requests import (
     UNFORESEEN,
@@ -47,6 +50,7 @@ from placet.schemas.approval import (
     InboxAnswer,
 )
 from placet.schemas.codec import Json
+from placet.schemas.effect import EffectKey, EffectStatus
 from placet.schemas.intent import Intent
 from placet.schemas.name_suggestions import require_known
 from placet.schemas.refusal import Refusal, RefusalCode
@@ -65,6 +69,7 @@ _AHEAD: Final = 1
 
 _REASON_CHARS_MAX: Final = 2_000
 _CODES_MAX: Final = 16
+_CALL_CHARS_MAX: Final = 128
 _PAGE_MAX: Final = 256
 _TRIES: Final = 5
 """Maximum number of submissions of a decision that other batches keep making stale."""
@@ -296,6 +301,52 @@ class Inbox:
             reason = "; ".join(one.message for one in verdict.refusals)
             await self._end(request, "stale", reason, verdict.codes)
         return await self._answer(request, verdict, _AHEAD)
+
+    async def doubts(self) -> Sequence[EffectStatus]:
+        """Return the effects in doubt of the world, of any domain, oldest first.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        return await self._world.effects("in_doubt")
+
+    async def settle(
+        self, effect: EffectKey, *, done: bool, by: str, reason: str = "", output: Json = None
+    ) -> None:
+        """Settle an effect in doubt, as a person found out what happened, and record the person.
+
+        Args:
+            effect: Key of the effect.
+            done: The work was done.
+            by: Name of the person, who is not the agent of the effect.
+            reason: How the person found out, at most 2 000 characters.
+            output: Output of the effect; of one that was not done, None for the reason.
+
+        Raises:
+            LookupError: No effect of this key is in doubt.
+            ValueError: The name or the reason cannot be recorded; the effect is unchanged.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        found = next((one for one in await self.doubts() if one.key == effect), None)
+        if found is None:
+            raise LookupError(f"no effect {effect} is in doubt; it may be settled")
+        key = found.payload.get("key")
+        payload: dict[str, Json] = {
+            "effect": str(effect),
+            "kind": found.kind,
+            "call": key[:_CALL_CHARS_MAX] if isinstance(key, str) else "",
+            "agent": found.agent_id,
+            "outcome": "done" if done else "failed",
+            "by": by,
+            "reason": reason,
+        }
+        verdict = await self._world.submit([await self._intent(SETTLE, payload)])
+        if not verdict.admitted:
+            raise ValueError("; ".join(one.message for one in verdict.refusals))
+        if output is None and not done:
+            output = reason or None
+        if not await self._world.resolve_effect(effect, succeeded=done, output=output):
+            raise LookupError(f"effect {effect} was settled meanwhile; look at its outcome")
 
     async def foresee_amendment(self, request: str, intents: Sequence[Intent]) -> InboxAnswer:
         """Show the intents and changes that an amendment would approve; nothing is recorded.

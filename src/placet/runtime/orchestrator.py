@@ -849,6 +849,14 @@ class Orchestrator:
         """
         return await history_api.restore(self._writable, path, to_seq)
 
+    @property
+    def settings_before(self) -> Mapping[str, Mapping[str, Json]]:
+        """The settings of each domain with which the log was decided before it was opened.
+
+        Empty for a new log. The settings of this program are in force now.
+        """
+        return self._opened.settings_before
+
     # simulated time
 
     @property

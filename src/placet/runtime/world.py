@@ -271,6 +271,12 @@ class WorldRuntime:
         header = self._recovery.past.header
         return header.forked_from if isinstance(header, Forked) else None
 
+    @property
+    def settings_before(self) -> dict[str, dict[str, Json]]:
+        """The settings of the domains in the log before it was opened; empty for a new log."""
+        header = self._recovery.past.header
+        return {} if header is None else header.settings
+
     async def submit(
         self,
         batch: object,

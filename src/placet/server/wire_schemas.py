@@ -142,6 +142,16 @@ _APPROVAL: Final = _object(
     amended_by=_or_null("string"),
 )
 
+_DOUBT: Final = _object(
+    effect=_TEXT,
+    kind=_TEXT,
+    call=_TEXT,
+    agent=_ID,
+    payload=_OPEN,
+    why=_TEXT,
+    decides=_BOOLEAN,
+)
+
 _RUN: Final = _object(
     run=_TEXT,
     world=_TEXT,
@@ -171,6 +181,8 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         next=_or_null("integer", minimum=0),
         sim_time=_NUMBER,
     ),
+    "Doubt": _DOUBT,
+    "DoubtList": _object(doubts=array_schema(ref("Doubt"))),
     "Verdict": _object(
         batch_id=_TEXT,
         admitted=_BOOLEAN,

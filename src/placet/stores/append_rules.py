@@ -36,7 +36,7 @@ def in_use(store: str, writer: str, since: str, *, is_own: bool = False) -> InUs
     if is_own:
         return InUseError(
             f"cannot open {store}: {writer} writes it, since {since}. Close the other Orchestrator "
-            "of this program first",
+            "or Gate of this program first",
             store=store,
         )
     return InUseError(

@@ -222,5 +222,5 @@ async def test_workflow_of_another_world_with_the_same_name_is_refused(shop, wor
 
 def test_missing_library_is_reported_with_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "dbos", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'placet\[dbos\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[dbos\]'"):
         DbosWorkflow(dbos_shop.ship)

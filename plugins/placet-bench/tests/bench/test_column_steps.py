@@ -89,5 +89,5 @@ async def test_a_missing_numpy_is_named_with_its_remedy(monkeypatch):
         return imported(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", without_numpy)
-    with pytest.raises(MissingExtraError, match=r"workload columns .*pip install 'placet\[arrays"):
+    with pytest.raises(MissingExtraError, match=r"workload columns .*pip install '\.\[arrays"):
         await SUITE["columns"](Scale(), 1.0)

@@ -6,12 +6,30 @@ person who approves see all arguments.
 
 import inspect
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from string import Formatter
-from typing import Annotated, Any, Final, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Self,
+    TypeAlias,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from placet.kernel.plugin.domain import RISKS, Risk, Rule
 from placet.schemas.codec import Json
@@ -223,15 +241,60 @@ def faults_of(error: ValidationError) -> dict[str, str]:
     return {str(one["loc"][0]): one["type"] for one in faults if one["loc"]}
 
 
+class _Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _refuse_bools(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:  # noqa: ANN401  # JSON
+        """Refuse true and false for a number: pydantic takes them for 1 and 0."""
+        checked = handler(value)
+        if isinstance(value, Mapping) and _has_bool(value):
+            places = list(_bools_as_numbers(value, checked.model_dump(mode="json")))
+            if places:
+                errors = [_no_number(place, given) for place, given in places]
+                raise ValidationError.from_exception_data(cls.__name__, errors)
+        return checked
+
+
+def _has_bool(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_bool, value.values()))
+    return isinstance(value, bool) or (
+        isinstance(value, list | tuple) and any(map(_has_bool, value))
+    )
+
+
+def _bools_as_numbers(
+    given: object, checked: object, place: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], bool]]:
+    """Yield the places at which a boolean was taken for a number."""
+    if isinstance(given, bool):
+        if not isinstance(checked, bool) and isinstance(checked, int | float):
+            yield place, given
+    elif isinstance(given, Mapping) and isinstance(checked, Mapping):
+        for name in given.keys() & checked.keys():
+            yield from _bools_as_numbers(given[name], checked[name], (*place, name))
+    elif isinstance(given, list | tuple) and isinstance(checked, list):
+        for number, pair in enumerate(zip(given, checked, strict=False)):
+            yield from _bools_as_numbers(*pair, (*place, number))
+
+
+def _no_number(place: tuple[str | int, ...], given: bool) -> InitErrorDetails:
+    fault = PydanticCustomError(
+        "number_type", "Input should be a number, and true and false are none"
+    )
+    return InitErrorDetails(type=fault, loc=place, input=given)
+
+
 def _model(name: str, fields: Mapping[str, Any]) -> type[BaseModel]:
     """Return the model of a payload.
 
     Raises:
         ToolError: A type has a mark inside.
     """
-    config = ConfigDict(extra="forbid", protected_namespaces=())
     try:
-        return create_model(name, __config__=config, **fields)
+        return create_model(name, __base__=_Arguments, **fields)
     except MarkMisplaced as error:
         raise ToolError(f"tool {name}: {error}") from None
 

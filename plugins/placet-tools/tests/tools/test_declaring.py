@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from tests.tools.shop import Shop
+from tests.tools.shop import QUIET, Shop
 
 from placet_tools import Gate, ToolError, Tools
 
@@ -209,3 +209,33 @@ def test_two_calls_have_two_consequences(once):
 
 def test_a_consequence_of_one_field_is_shared_by_tools():
     assert declared(plain, once="paid:{order}").consequence({"order": "a:b"}) == "paid:a:b"
+
+
+def amounts(
+    euro: float,
+    count: int = 1,
+    parts: list[float] | None = None,
+    is_gift: bool = False,
+    code: bool | int = 0,
+) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        ({"euro": True}, "euro"),
+        ({"euro": 1.5, "count": False}, "count"),
+        ({"euro": 1.5, "parts": [1.0, True]}, "parts.1"),
+    ],
+)
+async def test_true_is_no_number(arguments, place):
+    tool = declared(amounts)
+    assert tool.plain({"euro": 2, "is_gift": True, "code": True})["code"] is True
+    with pytest.raises(ValueError, match=place.replace(".", r"\.")):
+        tool.plain(arguments)
+    tools = Tools("shop")
+    tools.tool()(amounts)
+    async with Gate(tools, config=QUIET) as gate:
+        refused = await gate.call("amounts", **arguments)
+        assert refused.codes == ("payload_invalid",)
+        assert refused.message.endswith(("got true", "got false"))

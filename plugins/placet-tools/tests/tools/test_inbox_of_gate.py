@@ -5,6 +5,7 @@ import json
 from typing import Annotated
 
 import pytest
+from tests.tools.shop import notes_of
 
 from placet.schemas.errors import StoreError
 from placet_tools import Gate, Personal, Secret, Tools
@@ -67,9 +68,13 @@ async def test_a_call_in_doubt_is_settled_from_a_terminal_with_what_a_person_may
             "Ada",
         )
         assert "4111" not in json.dumps(doubt)
-        settled = await typed(tmp_path, lost.key, "done", "--reason", "the bank says so")
+        said = ["--by", "ann", "--reason", "Ada and the bank (4111-1111) say so"]
+        settled = await typed(tmp_path, lost.key, "done", *said)
         assert (settled.code, settled.out) == (0, "done\n")
-        assert (await gate.outcome(lost.key)).output == "the bank says so"
+        assert (await gate.outcome(lost.key)).status == "done"
+        (note,) = await notes_of(gate.world)
+        assert (note["call"], note["outcome"], note["by"]) == (lost.key, "done", "ann")
+        assert note["reason"].startswith("part:")  # it may have personal data, and has the secret
 
 
 async def test_without_inbox_or_after_the_end_there_is_nothing_to_ask(tmp_path):

@@ -3,14 +3,15 @@
 from contextlib import asynccontextmanager
 
 import httpx
+import pytest
+from tests.tools.shop import QUIET, notes_of
 
-from placet import OrchestratorConfig
 from placet.server import create_app
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, KnownToken, hash_of
 from placet_tools import Gate, NotDone, Tools
 
-QUIET = OrchestratorConfig(log_level="critical")
+PEOPLE = {"ann": ["operator"]}
 
 
 def trip():
@@ -36,23 +37,32 @@ def trip():
             raise NotDone("sold out")
         return f"ticket to {to}"
 
+    @tools.tool(undo=cancel)
+    def reserve(hotel: str) -> None:
+        """Reserve a room."""
+        done.append(hotel)
+
+    @tools.tool(once="insure:{hotel}", undo=cancel)
+    def insure(hotel: str) -> str:
+        """Insure a room."""
+        done.append(hotel)
+        raise ConnectionError("no answer")
+
     return tools, done
 
 
 @asynccontextmanager
-async def serving(tools):
+async def serving(tools, people=PEOPLE):
     """Open a gate, and a client with the token of ann, who has the role of the tools."""
-    known = Credentials([KnownToken("ann", hash_of("a"))])
+    known = Credentials([KnownToken(name, hash_of(name)) for name in people])
     async with Gate(tools, config=QUIET) as gate:
-        app = create_app(
-            gate.world, credentials=known, serve=ServeConfig(people={"ann": ["operator"]})
-        )
+        app = create_app(gate.world, credentials=known, serve=ServeConfig(people=people))
         async with (
             app.router.lifespan_context(app),
             httpx.AsyncClient(
                 transport=httpx.ASGITransport(app),
                 base_url="http://placet/api/v1/worlds/world/",
-                headers={"authorization": "Bearer a"},
+                headers={"authorization": "Bearer ann"},
             ) as client,
         ):
             yield gate, client
@@ -102,3 +112,89 @@ async def test_an_amended_plan_is_one_plan_and_is_undone_as_one():
         async for _ in gate.world.events():
             if not done:  # the room that was booked is canceled again
                 break
+
+
+async def in_doubt(gate):
+    assert (await gate.call("insure", agent="traveler", key="k", hotel="Adler")).status == "doubt"
+
+
+@pytest.mark.parametrize(("outcome", "output"), [("done", {"number": 7}), ("failed", None)])
+async def test_a_call_in_doubt_is_listed_and_settled_by_a_person_with_the_role(outcome, output):
+    tools, _ = trip()
+    async with serving(tools) as (gate, client):
+        await in_doubt(gate)
+        (doubt,) = (await client.get("approvals/doubts")).json()["doubts"]
+        assert doubt == {
+            "effect": doubt["effect"],
+            "kind": "trip.insure",
+            "call": "k",
+            "agent": "traveler",
+            "payload": {"hotel": "Adler"},
+            "why": "ConnectionError: no answer",
+            "decides": True,
+        }
+        said = {"effect": doubt["effect"], "outcome": outcome, "reason": "asked by phone"}
+        answer = await client.post("approvals/doubts", json={**said, "output": output})
+        assert answer.status_code == 200, answer.text
+        settled = await gate.outcome("k")
+        assert (settled.status, settled.output) == (outcome, output)
+        assert settled.message == ("" if outcome == "done" else "asked by phone")
+        (note,) = await notes_of(gate.world)
+        assert note == {
+            "effect": doubt["effect"],
+            "kind": "trip.insure",
+            "call": "k",
+            "agent": "traveler",
+            "outcome": outcome,
+            "by": "ann",
+            "reason": "asked by phone",
+        }
+        assert (await client.get("approvals/doubts")).json()["doubts"] == []
+        again = await client.post("approvals/doubts", json=said)
+        assert again.status_code == 409, again.text
+
+
+async def test_a_person_without_the_role_and_the_agent_itself_settle_nothing():
+    tools, _ = trip()
+    people = {"ann": ["operator"], "bob": ["manager"], "traveler": ["operator"]}
+    async with serving(tools, people=people) as (gate, client):
+        await in_doubt(gate)
+        (doubt,) = (await client.get("approvals/doubts")).json()["doubts"]
+        said = {"effect": doubt["effect"], "outcome": "done"}
+        for name, shown in (("bob", []), ("traveler", [False])):
+            headers = {"authorization": f"Bearer {name}"}
+            listed = (await client.get("approvals/doubts", headers=headers)).json()["doubts"]
+            assert [one["decides"] for one in listed] == shown
+            answer = await client.post("approvals/doubts", json=said, headers=headers)
+            assert answer.status_code == 403, answer.text
+        wrong = await client.post("approvals/doubts", json={**said, "outcome": "succeeded"})
+        assert wrong.status_code == 422, wrong.text
+        assert (await gate.outcome("k")).status == "doubt"
+        assert await notes_of(gate.world) == []
+
+
+async def test_a_program_settles_for_a_person_who_is_not_the_agent():
+    tools, _ = trip()
+    async with serving(tools) as (gate, _client):
+        await in_doubt(gate)
+        with pytest.raises(ValueError, match="another person settles it"):
+            await gate.settle("k", done=True, by="traveler")
+        with pytest.raises(ValueError, match="pass by='ann'"):
+            await gate.settle("k", done=True, reason="it is done")
+        failed = await gate.settle("k", done=False, by="ann", reason="they know nothing of it")
+        assert (failed.status, failed.message) == ("failed", "they know nothing of it")
+        assert [one["by"] for one in await notes_of(gate.world)] == ["ann"]
+
+
+async def test_a_plan_whose_call_is_settled_as_failed_over_http_is_undone():
+    tools, done = trip()
+    async with serving(tools) as (gate, client):
+        plan = [("reserve", {"hotel": "Post"}), ("insure", {"hotel": "Adler"})]
+        assert [one.status for one in await gate.plan(plan, key="p")] == ["done", "doubt"]
+        (doubt,) = (await client.get("approvals/doubts")).json()["doubts"]
+        said = {"effect": doubt["effect"], "outcome": "failed"}
+        assert (await client.post("approvals/doubts", json=said)).status_code == 200
+        async for _ in gate.world.events():
+            if (await gate.outcome("p.0")).status == "undone":
+                break
+        assert done == ["Adler"]

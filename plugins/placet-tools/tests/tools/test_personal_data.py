@@ -251,3 +251,10 @@ async def test_outputs_are_cut_where_the_library_is_not_installed(room, monkeypa
         assert "in the log" in (await gate.outcome("t1")).message
     with pytest.raises(ValueError, match=r"placet-tools\[parts\]"):
         Gate(room.tools, config=QUIET)
+
+
+@pytest.mark.parametrize("subject", [7, None, b"A7", ["A7"]])
+async def test_a_subject_is_a_text(room, subject):
+    async with Gate(room.tools, config=QUIET) as gate:
+        with pytest.raises(ValueError, match="a data subject is a text"):
+            await gate.erase(subject)

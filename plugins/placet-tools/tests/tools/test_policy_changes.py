@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tools.shop import QUIET, Shop
 
+from placet import OrchestratorConfig
 from placet.history.verify_log import verify_log
 from placet.kernel import Kernel
 from placet.kernel.state.draft import Draft
@@ -38,6 +39,7 @@ AT_MOST = {"at_most": [{"n": 2, "per": ["order"]}]}
 IN_TIME = {"at_most": [{"n": 2, "per": ["order"], "within": "1d"}]}
 AFTER = {"after": [{"tool": "lookup", "by": ["order"]}]}
 ONLY_IF = {"only_if": [{"tool": "lookup", "by": ["order"], "if": "result.euro > 1"}]}
+NEVER_MAIL = {"never_after": [{"tool": "lookup"}]}
 NEVER = {"never_after": [{"tool": "lookup", "by": ["order"]}]}
 
 
@@ -328,3 +330,19 @@ def test_a_mark_of_an_outcome_during_the_count_is_newer_than_that_of_the_log(sho
     count("add", {"name": name, "fields": {"key": "old", "values": {}}})
     count("end")
     assert draft.get(records.marks, name, "key") == "new"
+
+
+async def test_a_policy_that_is_left_out_is_a_warning_with_what_limits_no_longer(
+    shop, store, capfd
+):
+    config = OrchestratorConfig(log_level="warning")
+    rules = {"defaults": {"unlisted": "allow"}, "tools": {"mail": NEVER_MAIL, "charge": AT_MOST}}
+    warned = []
+    for policy in (None, rules, rules, None, None):
+        async with Gate(shop.tools, store=store, policy=policy, config=config):
+            pass
+        warned.append("this Gate has no policy" in (err := capfd.readouterr().err))
+        if warned[-1]:
+            assert "mail: never after lookup" in err
+            assert "charge: at most 2 calls for each order" in err
+    assert warned == [False, False, False, True, False]

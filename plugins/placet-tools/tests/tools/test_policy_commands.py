@@ -105,7 +105,31 @@ def test_an_example_that_differs_is_printed(placet, here):
 
 
 def test_a_policy_without_examples_fits(placet, here):
-    assert placet(*CHECK).out == "policy.toml fits the tools; 0 examples\n"
+    outcome = placet(*CHECK)
+    assert outcome.code == 0
+    assert outcome.out.startswith("policy.toml fits the tools; 0 examples\n")
+    assert outcome.out.splitlines()[2:] == [
+        "  tool    a person is asked        limits in force",
+        "  lookup  never                    none",
+        "  refund  operator: if euro > 100  refused if euro > 400",
+        f"{' ' * 35}only if the latest lookup with the same order has result.euro >= euro",
+        f"{' ' * 35}at most 2 calls for each order within 86400 s",
+    ]
+
+
+def test_a_role_that_decides_nothing_is_a_warning(placet, here):
+    (here / "policy.toml").write_text(
+        '[tools.lookup]\nrole = "manager"\n[tools.refund]\nrole = "manager"\n'
+        'approval = "euro > 100"\nquota = {rate = 1, burst = 3}\n'
+    )
+    outcome = placet(*CHECK)
+    assert outcome.code == 0
+    (warning,) = [line for line in outcome.out.splitlines() if line.startswith("warning: ")]
+    assert "tools.lookup.role: no call of it asks a person" in warning
+    lookup, refund, *_ = placet(*CHECK, "--json").json()["limits"]
+    assert (lookup["asks"], lookup["limits"]) == ("never", [])
+    assert refund["asks"] == "manager: if euro > 100"
+    assert refund["limits"] == ["1 a second of each agent, 3 at once"]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +200,10 @@ SAME = {"approval": "euro > 100", "refuse": [{"if": "euro > 400"}]}
         ({"refund": SAME}, []),
         ({}, [("refund", "refused", "allowed"), ("refund", "held", "allowed")]),
         ({"refund": {**SAME, "approval": "euro > 40"}}, [("refund", "allowed", "held")]),
-        ({"refund": {**SAME, "refuse": []}}, [("refund", "refused", "held")]),
+        (
+            {"refund": {key: one for key, one in SAME.items() if key != "refuse"}},
+            [("refund", "refused", "held")],
+        ),
         (
             {"refund": {"refuse": [{"if": "True"}]}},
             [("refund", "allowed", "refused"), ("refund", "held", "refused")],

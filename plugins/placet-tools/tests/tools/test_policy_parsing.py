@@ -47,6 +47,9 @@ MANY = "{if = 'euro > 1'}, " * 257
     ("rule", "message"),
     [
         ("rol = 'boss'", "rol: no such rule; did you mean 'role'?"),
+        ("at_most = []", "at_most: an empty list limits nothing"),
+        ("refuse = []", "refuse: an empty list limits nothing"),
+        ("after = []", "after: an empty list limits nothing"),
         ("role = ''", "role: expected a text of 1 to 1000 characters"),
         ("approval = 'eur > 1'", "approval: no such field 'eur'; did you mean 'euro'?"),
         ("approval = 'euro > \"x\"'", "approval: 'euro > \"x\"': > compares"),
@@ -198,3 +201,9 @@ def test_settings_have_the_policy_without_its_examples():
     }
     domain = Shop().tools.domain(policy=policy)
     assert domain.settings()["policy"] == {"tools": {"refund": {"approval": "euro > 1"}}}
+
+
+@pytest.mark.parametrize("policy", ["", [], 3, b"policy.toml", (), False])
+def test_a_policy_is_a_path_or_values(policy):
+    with pytest.raises(ToolPolicyError, match=r"path of a TOML file.*leave it out for none"):
+        Gate(Shop().tools, policy=policy)

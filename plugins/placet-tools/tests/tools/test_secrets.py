@@ -164,3 +164,18 @@ async def test_a_call_that_may_be_repeated_waits_for_its_secret(
         outcome = await gate.call("poll", key="t1", password=WORD)
         assert outcome.status == "done"
     assert room.ran == [("poll", WORD, "t1")]
+
+
+async def test_a_call_in_doubt_is_settled_by_its_key_in_a_log_that_no_program_has_open(
+    room, placet
+):
+    store = f"sqlite:///{placet.folder}/mail.db"
+    async with Gate(room.tools, store=store, config=QUIET) as gate:
+        await gate.call("login", key="t1", user="broken", password=WORD)
+    of_tools = ("--domain", "tests.tools.mailroom:domain")
+    unknown = placet("effects", "mail.db", "--resolve", "t2", "done", *of_tools)
+    assert "no open call has this key" in unknown.err
+    settled = placet("effects", "mail.db", "--resolve", "t1", "done", *of_tools)
+    assert (settled.code, settled.out.endswith("is settled: done\n")) == (0, True)
+    async with Gate(room.tools, store=store, config=QUIET) as gate:
+        assert (await gate.outcome("t1")).status == "done"

@@ -32,7 +32,7 @@ from placet.schemas.json_value import InvalidJsonValue
 from placet.schemas.printable import printable
 from placet.stores.url import file_of
 
-_OUTCOMES: Final = ("succeeded", "failed")
+_OUTCOMES: Final = ("done", "failed")
 _TEXT_CHARACTERS_MAX: Final = 60
 
 _State: TypeAlias = Annotated[
@@ -42,9 +42,10 @@ _State: TypeAlias = Annotated[
 _Resolve: TypeAlias = Annotated[
     tuple[str, str],
     typer.Option(
-        metavar="WORLD/SEQ/INDEX succeeded|failed",
+        metavar="KEY done|failed",
         show_default=False,
-        help="Settle an effect by hand, with the outcome that you found.",
+        help="Settle an effect by hand, with the outcome that you found. KEY is WORLD/SEQ/INDEX, "
+        "or that of a call of a tool.",
     ),
 ]
 _SettleAgain: TypeAlias = Annotated[
@@ -152,7 +153,7 @@ def _resolve(
 ) -> Output:
     from placet.runtime.executors.offline_settlement import resolve as resolve_effect  # noqa: PLC0415  # and SQLite
 
-    settlement = _settlement(*resolve, output)
+    settlement = _settlement(log, *resolve, output)
     try:
         is_written = resolve_effect(log, path, settlement, domain)
     except (InvalidJsonValue, ValidationError) as error:
@@ -162,7 +163,7 @@ def _resolve(
             f"nothing was written: effect {settlement.key} is settled already, or was never "
             f"declared; `placet effects` lists the open effects"
         )
-    value = {"key": str(settlement.key), "succeeded": settlement.succeeded}
+    value = {"key": str(settlement.key), "outcome": resolve[1]}
     return Output(value, [f"effect {settlement.key} is settled: {resolve[1]}"])
 
 
@@ -198,11 +199,22 @@ def _key(text: str) -> EffectKey:
         raise typer.BadParameter(str(error)) from None
 
 
-def _settlement(key: str, outcome: str, output: str | None) -> Settlement:
+def _effect_of(log: EventLog, text: str) -> EffectKey:
+    """Return the key of an effect, by itself or by the key of the call that has it."""
+    for effect in open_effects(log, is_running=False):
+        if effect.payload.get("key") == text:
+            return effect.key
+    try:
+        return EffectKey.parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}, and no open call has this key") from None
+
+
+def _settlement(log: EventLog, key: str, outcome: str, output: str | None) -> Settlement:
     if outcome not in _OUTCOMES:
-        raise typer.BadParameter(f"an effect has succeeded or failed, got {outcome!r}")
+        raise typer.BadParameter(f"an effect was done, or failed; got {outcome!r}")
     try:
         value: Json = None if output is None else from_json(output)
     except ValueError as error:
         raise typer.BadParameter(f"--output is not JSON: {error}") from None
-    return Settlement(_key(key), outcome == "succeeded", value)
+    return Settlement(_effect_of(log, key), outcome == "done", value)

@@ -23,6 +23,7 @@ from placet.domains.approvals.payloads import (
     DecidePayload,
     PreviewPayload,
     RequestPayload,
+    SettleEffectPayload,
 )
 from placet.kernel.plugin.approved import (
     AMEND,
@@ -34,6 +35,7 @@ from placet.kernel.plugin.approved import (
     PREVIEW,
     RECORDER,
     REQUESTS,
+    SETTLE,
     digest_of,
 )
 from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, refuse
@@ -77,6 +79,7 @@ class Approvals(Domain):
             _kind(PREVIEW, PreviewPayload, _preview, "A dry run shows the changes of an approval."),
             _kind(DECIDE, DecidePayload, _decide, "A person decides."),
             _kind(AMEND, AmendPayload, self._amend, "A person approves other intents."),
+            _kind(SETTLE, SettleEffectPayload, _settle, "A person settles an effect in doubt."),
         )
 
     def settings(self) -> Mapping[str, Json]:
@@ -252,6 +255,17 @@ def _kind(name: str, payload: object, rule: Rule, summary: str) -> Kind:
         return rule(draft, intent)
 
     return Kind(name, payload, guarded, summary=summary)
+
+
+def _settle(_draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Record who settles an effect, and why; the state has nothing of it."""
+    payload = intent["payload"]
+    if payload["by"] == payload["agent"]:
+        who = repr(payload["by"])
+        return refuse(
+            "decider_asked", f"{who} asked for the work itself; another person settles it", at="/by"
+        )
+    return None
 
 
 def _earlier(draft: Draft, plan: str) -> RuleRefusal | None:

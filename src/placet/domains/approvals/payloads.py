@@ -91,6 +91,22 @@ class DecidePayload(TypedDict):
     codes: NotRequired[Annotated[list[Code], Field(min_length=1, max_length=16)]]
 
 
+class SettleEffectPayload(TypedDict):
+    """Payload of `approvals.settle`: the outcome of an effect in doubt, as a person found it.
+
+    It is recorded before the settlement of the effect, which has no place for a name. `call` is the
+    key of a call of a tool; `agent` is the agent of the effect, which does not settle it itself.
+    """
+
+    effect: Name
+    kind: Name
+    call: Annotated[str, Field(max_length=128)]
+    agent: Name
+    outcome: Literal["done", "failed"]
+    by: Name
+    reason: Reason
+
+
 class AmendPayload(TypedDict):
     """Payload of `approvals.amend`: a person approves other intents in the place of a request.
 

@@ -42,8 +42,9 @@ ASK: Final = "approvals.ask"
 PREVIEW: Final = "approvals.preview"
 DECIDE: Final = "approvals.decide"
 AMEND: Final = "approvals.amend"
+SETTLE: Final = "approvals.settle"
 
-KINDS: Final = frozenset({ASK, PREVIEW, DECIDE, AMEND})
+KINDS: Final = frozenset({ASK, PREVIEW, DECIDE, AMEND, SETTLE})
 """The kinds of the domain. No agent but the recorder is permitted them."""
 
 NOT_FORESEEN: Final = "approvals.not_foreseen"

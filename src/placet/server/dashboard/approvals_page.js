@@ -3,6 +3,7 @@
 import { ask, hasToken } from "./api.js";
 import { clearApprovals, readApprovals } from "./approvals.js";
 import { byId, show } from "./chart.js";
+import { clearDoubts, readDoubts } from "./doubts.js";
 import { tame, whole } from "./format.js";
 import { refusesToken, showOpened, stand, startSignIn } from "./sign_in.js";
 import { showReader, showWorlds, startRounds, wake } from "./worlds.js";
@@ -20,13 +21,14 @@ async function once() {
   try {
     if (!submitter) await findWorlds();
     const found = await readApprovals(worldPath);
+    const doubts = found === null ? 0 : await readDoubts(worldPath);
     if (!hasToken()) return null; // signed out meanwhile
     show("content", found !== null);
-    show("approvals-empty", found?.shown === 0);
+    show("approvals-empty", found?.shown === 0 && doubts === 0);
     show("approvals-more", found?.hasMore === true);
     if (found) stand("ready", "ready", "");
     else stand("waiting", "no approvals", `The world ${tame(name)} keeps no requests for approval, or this token may not read it.`);
-    document.title = `${found?.waiting ? `(${whole(found.waiting)}) ` : ""}Approvals · placet`;
+    document.title = `${found?.waiting + doubts ? `(${whole(found.waiting + doubts)}) ` : ""}Approvals · placet`;
     return ROUND_MS;
   } catch (error) {
     if (refusesToken(error)) return null;
@@ -48,9 +50,10 @@ async function findWorlds() {
 function close() {
   submitter = "";
   clearApprovals();
+  clearDoubts();
   document.title = "Approvals · placet";
 }
 
-byId("worlds").addEventListener("change", ({ target }) => { name = target.value; clearApprovals(); wake(); });
+byId("worlds").addEventListener("change", ({ target }) => { name = target.value; clearApprovals(); clearDoubts(); wake(); });
 startSignIn({ open: wake, close });
 startRounds(once);

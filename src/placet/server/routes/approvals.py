@@ -1,5 +1,7 @@
 """Routes of requests for approval: list, get, decide, and a stream of changes.
 
+And of effects in doubt, which a person with the role of the operator settles.
+
 The person who decides is named by the token, never by the body; the roles of persons are those of
 the configuration (`people`). A decision names the digest of the request that the person was shown.
 """
@@ -10,11 +12,15 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 from starlette.requests import Request
 
+from placet.kernel.intent_visibility import speaks_for
 from placet.kernel.kernel import Kernel
+from placet.kernel.ledger.ledger import Ledger
 from placet.runtime.inbox import Inbox
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.approval import Approval, ApprovalState, ApprovalUnknown, InboxAnswer
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, thaw
+from placet.schemas.effect import EffectStatus, OutcomeUnknown
+from placet.schemas.identity import OPERATOR
 from placet.schemas.intent import Intent
 from placet.server.approvals.amendment import AmendmentError, amended
 from placet.server.approvals.deciders import (
@@ -33,6 +39,7 @@ from placet.server.http.parameters import Fields
 from placet.server.http.problems import Problem, code_of_status
 from placet.server.http.routing import OF_WORLD, WORLD_PREFIX, Body, Routes
 from placet.server.http.verdict_status import retry_after, status_of
+from placet.server.people import has_role
 from placet.server.roles import Role
 from placet.server.streams import NO_MORE_STREAMS
 
@@ -84,6 +91,15 @@ class DecisionBody(Fields, frozen=True):
     ) = UNSET
     dry_run: bool = False
     foreseen: Annotated[str, Meta(max_length=_DIGEST_CHARS_MAX)] = ""
+
+
+class DoubtBody(Fields, frozen=True):
+    """The request body of `settle_doubt`; `output` is that of work that was done."""
+
+    effect: Annotated[str, Meta(min_length=1, max_length=256)]
+    outcome: Literal["done", "failed"]
+    reason: Annotated[str, Meta(max_length=_REASON_CHARS_MAX)] = ""
+    output: Json = None
 
 
 _DECISION: Final = Body(
@@ -146,6 +162,71 @@ async def follow_requests(world: str, request: Request) -> ApprovalEvents:
         return await _described(context, world, orchestrator, current, approvals)
 
     return ApprovalEvents(context, orchestrator, token, describe)
+
+
+@table.on("GET", "/doubts", "List effects in doubt", "DoubtList", *OF_WORLD)
+async def list_doubts(world: str, request: Request) -> Json:
+    """List the effects whose outcome is unknown, such as calls of tools, oldest first.
+
+    Only persons with the role `operator` are shown any.
+    """
+    _, orchestrator, reader = _entered(world, request)
+    if not _is_settler(reader):
+        return {"doubts": []}
+    found = await Inbox(orchestrator).doubts()
+
+    def look(kernel: Kernel) -> list[bool]:
+        return [_may_settle(kernel.ledger, reader, one) for one in found]
+
+    may_settle = await orchestrator.query(look)
+    return {
+        "doubts": [_doubt(one, decides) for one, decides in zip(found, may_settle, strict=True)]
+    }
+
+
+@table.on(
+    "POST",
+    "/doubts",
+    "Settle an effect in doubt",
+    "Doubt",
+    409,
+    500,
+    *OF_WORLD,
+    body=Body(
+        DoubtBody,
+        {"done": {"value": {"effect": "world/17/0", "outcome": "done", "reason": "it is paid"}}},
+    ),
+)
+async def settle_doubt(world: str, request: Request) -> Json:
+    """Settle an effect in doubt as `done` or `failed`, and record the person.
+
+    The answer is the effect as it was shown. The status is 409 if it is no longer in doubt; 403 if
+    the token does not have the role `operator`, or speaks for the agent of the effect.
+    """
+    context, orchestrator, reader = _entered(world, request, Role.AGENT)
+    body = await context.read(request, DoubtBody)
+    release_body(request.scope)
+    if not _is_settler(reader):
+        raise Problem("forbidden", f"{reader.name!r} does not have the role {OPERATOR!r}")
+    inbox = Inbox(orchestrator)
+    found = next((one for one in await inbox.doubts() if str(one.key) == body.effect), None)
+    if found is None:
+        raise Problem("conflict", f"no effect {body.effect!r} is in doubt; it may be settled")
+    if not await orchestrator.query(lambda kernel: _may_settle(kernel.ledger, reader, found)):
+        raise Problem("forbidden", f"{reader.name!r} speaks for the agent of the effect")
+    try:
+        await inbox.settle(
+            found.key,
+            done=body.outcome == "done",
+            by=reader.name,
+            reason=body.reason,
+            output=body.output,
+        )
+    except LookupError as error:
+        raise Problem("conflict", str(error.args[0])) from error
+    except ValueError as error:
+        raise Problem("request_invalid", str(error)) from error
+    return _doubt(found, decides=False)
 
 
 @table.on("GET", "/{approval}", "Get a request for approval", "Approval", *OF_WORLD)
@@ -245,6 +326,33 @@ def _entered(
             f"the world {world!r} has no domain {DOMAIN!r}, so nothing of it waits for a person",
         )
     return context, orchestrator, reader_of(context, request, who)
+
+
+def _is_settler(reader: Reader) -> bool:
+    return reader.is_person and has_role(reader.roles, OPERATOR)
+
+
+def _may_settle(ledger: Ledger, reader: Reader, effect: EffectStatus) -> bool:
+    """Return whether a reader may settle an effect: never the agent of it, or its owner."""
+    if reader.is_operator:
+        return reader.name != effect.agent_id
+    return not speaks_for(ledger, reader.name, effect.agent_id)
+
+
+def _doubt(effect: EffectStatus, decides: bool) -> dict[str, Json]:
+    """Return an effect in doubt as JSON; the payload of a call of a tool is its arguments."""
+    payload = thaw(effect.payload)
+    key, arguments = payload.get("key"), payload.get("args")
+    is_call = set(payload) == {"key", "args"} and isinstance(key, str)
+    return {
+        "effect": str(effect.key),
+        "kind": effect.kind,
+        "call": key if is_call else "",
+        "agent": effect.agent_id,
+        "payload": arguments if is_call and isinstance(arguments, dict) else payload,
+        "why": str(effect.why).removeprefix(f"{OutcomeUnknown.__name__}: "),
+        "decides": decides,
+    }
 
 
 async def _found(world: Orchestrator, approval: str) -> Approval:

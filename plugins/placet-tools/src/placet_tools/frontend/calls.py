@@ -29,7 +29,8 @@ _WITHOUT_VALUES: Final = frozenset(
         "bool_parsing", "bool_type", "dict_type", "enum", "float_parsing", "float_type",
         "greater_than", "greater_than_equal", "int_from_float", "int_parsing", "int_type",
         "less_than", "less_than_equal", "list_type", "literal_error", "missing", "multiple_of",
-        "string_pattern_mismatch", "string_too_long", "string_too_short", "string_type",
+        "number_type", "string_pattern_mismatch", "string_too_long", "string_too_short",
+        "string_type",
     }
 )  # fmt: skip
 """Faults whose texts, of pydantic, have values of the declaration alone."""

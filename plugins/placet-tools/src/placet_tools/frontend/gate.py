@@ -41,6 +41,7 @@ from placet_tools.frontend.parts.opening import values_beside
 from placet_tools.frontend.parts.sealed_values import SealedValues
 from placet_tools.frontend.plan_runner import PlanRunner
 from placet_tools.frontend.policy_file import PolicySource, domain_of
+from placet_tools.frontend.policy_limits import warn_of_dropped_policy
 from placet_tools.frontend.recorder import Recorder
 from placet_tools.frontend.refusal_records import RefusalRecords
 from placet_tools.outcome import Outcome, RequestDecision
@@ -168,6 +169,7 @@ class Gate:
 
     async def __aenter__(self) -> Self:
         await self.world.__aenter__()
+        warn_of_dropped_policy(self.world, self._domain)
         await catch_up(self.world, self._domain, self._recorder)
         await self._resume()
         if self._socket is not None:
@@ -282,25 +284,38 @@ class Gate:
         """
         return await self._records.outcome(key)
 
-    async def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
+    async def settle(
+        self, key: str, *, done: bool, output: Json = None, by: str = "", reason: str = ""
+    ) -> Outcome:
         """Settle a call that is in doubt, as a person found out what happened.
 
-            await gate.settle("m17", done=True, output={"refunded": 42})
+            await gate.settle("m17", done=True, by="ann", reason="the bank shows it")
 
         Args:
             key: Key of the call.
             done: The work was done.
-            output: Output of the call, or the reason of its failure.
+            output: Output of the call; of one that failed, its reason.
+            by: Name of the person, recorded with the reason; empty if a program settles the call.
+            reason: How the person found out, at most 2 000 characters; without an output, the
+                reason of a failure too.
 
         Raises:
             LookupError: No call of this key is in doubt.
+            ValueError: The person is the agent of the call, or there is a reason and no person.
             ClosedError, StoreError: The world is closed, or its store has failed.
         """
         effect = await self._records.effect(key)
         if effect is None or effect.state != "in_doubt":
             raise LookupError(f"no call {key!r} is in doubt; look at its outcome")
+        if reason and not by:
+            raise ValueError("a reason is recorded with a person: pass by='ann'")
+        output = reason or None if output is None and not done else output
         output = await self._values.settled_output(effect, output)
-        await self.world.resolve_effect(effect.key, succeeded=done, output=output)
+        if by:
+            told = await self._values.settled_output(effect, reason) if reason else ""
+            await self._inbox.settle(effect.key, done=done, by=by, reason=str(told), output=output)
+        else:
+            await self.world.resolve_effect(effect.key, succeeded=done, output=output)
         record = await self._records.record(key)
         assert record is not None, "a call has a record until it has ended"
         if record["plan"]:
@@ -440,6 +455,7 @@ class Gate:
             False if there are no personal data of the subject.
 
         Raises:
+            ValueError: The subject is no text.
             ClosedError, StoreError: The world is closed, or a store has failed. Data that are
                 erased stay erased, and the next opening records it.
         """
@@ -622,9 +638,13 @@ class SyncGate:
         """Return the outcome of a call by its key, as `Gate.outcome` does."""
         return self._portal.call(self.gate.outcome, key)
 
-    def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
+    def settle(
+        self, key: str, *, done: bool, output: Json = None, by: str = "", reason: str = ""
+    ) -> Outcome:
         """Settle a call that is in doubt, as `Gate.settle` does."""
-        return self._portal.call(lambda: self.gate.settle(key, done=done, output=output))
+        return self._portal.call(
+            lambda: self.gate.settle(key, done=done, output=output, by=by, reason=reason)
+        )
 
     def erase(self, subject: str) -> bool:
         """Erase the personal data of a subject, as `Gate.erase` does."""

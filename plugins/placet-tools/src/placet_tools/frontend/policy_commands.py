@@ -22,10 +22,13 @@ from placet.cli.terminal import (
     with_json,
 )
 from placet.plugins.domains import import_from_here
+from placet_tools.domain import ToolsDomain
 from placet_tools.frontend.backtest import BacktestReport
 from placet_tools.frontend.backtest import backtest as run_backtest
 from placet_tools.frontend.drills import DrilledTool, run_drills
 from placet_tools.frontend.policy_examples import ExampleResult, run_examples
+from placet_tools.frontend.policy_file import domain_of
+from placet_tools.frontend.policy_limits import ToolLimits, limits_of
 from placet_tools.pinned import NAME
 from placet_tools.policy import ToolPolicyError
 from placet_tools.tool import ToolError
@@ -34,6 +37,7 @@ from placet_tools.tools import Tools
 _LISTED_MAX: Final = 50
 """Changed calls that are printed; `--json` has more."""
 
+_LIMITS: Final = ["tool", "a person is asked", "limits in force"]
 _DRILLS: Final = ["tool", "delivery", "raises", "called again", "hangs", "killed in the call"]
 
 ToolsOption = Annotated[
@@ -65,7 +69,7 @@ def check(
         ),
     ] = "",
 ) -> Output:
-    """Parse a policy, decide its examples, and drill the tools that they call. No tool runs.
+    """Parse a policy, list its limits, decide its examples, and drill their tools. No tool runs.
 
     A drill shows the end of a call whose function raises, hangs, or is killed. With --server there
     are no drills, because the functions are the server's. Exit code 1 if the policy does not fit
@@ -77,11 +81,12 @@ def check(
         return _check_server(file, server)
     declared = tools_at(tools)
     try:
+        domain = domain_of(declared, "high", file)
         results = run_examples(declared, file)
         drilled = run_drills(declared, [one.example for one in results])
     except (ToolPolicyError, ToolError) as error:
         raise CommandError(str(error)) from None
-    return _report(file, results, drilled)
+    return _report(file, results, drilled, _limits_of(domain))
 
 
 def _check_server(file: str, server: str) -> Output:
@@ -97,11 +102,12 @@ def _check_server(file: str, server: str) -> Output:
     except (ToolPolicyError, ToolError, ServerFault, ServerUnreachable) as error:
         raise CommandError(str(error)) from None
     try:
-        results = run_examples(found.tools, policy_of_file.rules or {})
+        rules = policy_of_file.rules or {}
+        domain, results = domain_of(found.tools, "high", rules), run_examples(found.tools, rules)
     except ToolPolicyError as error:
         raise CommandError(f"{file}: {error}") from None
     listed = [name for name in found.tools.by_name if name not in policy_of_file.declared]
-    output = _report(file, results, [])
+    output = _report(file, results, [], _limits_of(domain))
     notes: list[Line] = [f"note: a tool is left out: {fault}" for fault in found.faults]
     if listed:
         notes.append(f"note: the policy does not list {', '.join(listed)}")
@@ -109,7 +115,18 @@ def _check_server(file: str, server: str) -> Output:
     return Output(value, [*output.lines, *notes], output.is_ok)
 
 
-def _report(file: str, results: Sequence[ExampleResult], drilled: Sequence[DrilledTool]) -> Output:
+def _limits_of(domain: ToolsDomain) -> list[ToolLimits]:
+    policy = domain.enforced.policy
+    assert policy is not None, "the domain was made with a policy"
+    return limits_of(policy, domain.tools, domain.approve_from)
+
+
+def _report(
+    file: str,
+    results: Sequence[ExampleResult],
+    drilled: Sequence[DrilledTool],
+    limits: Sequence[ToolLimits],
+) -> Output:
     wrong = [one for one in results if not one.is_ok]
     counted = pluralize(len(results), "example")
     lines: list[Line] = [ColoredLine(f"{file} fits the tools; {counted}", "green")]
@@ -117,14 +134,22 @@ def _report(file: str, results: Sequence[ExampleResult], drilled: Sequence[Drill
         lines = [ColoredLine(f"{file} fits the tools; {len(wrong)} of {counted} differ", "red")]
         rows = [_row(one) for one in wrong]
         lines.append(TextTable(rows, ["example", "call", "expected", "got", "why"]))
+    lines += ["", TextTable([row for one in limits for row in _limit_rows(one)], _LIMITS)]
+    lines += [ColoredLine(f"warning: {one.warning}", "yellow") for one in limits if one.warning]
     if drilled:
         lines += ["", TextTable([_drill_row(one) for one in drilled], _DRILLS)]
     report = {
         "ok": not wrong,
         "examples": [one.as_dict() for one in results],
+        "limits": [one.as_dict() for one in limits],
         "drills": [one.as_dict() for one in drilled],
     }
     return Output(report, lines, not wrong)
+
+
+def _limit_rows(limits: ToolLimits) -> list[list[str]]:
+    first, *others = limits.limits or ("none",)
+    return [[limits.tool, limits.asks, first], *[["", "", one] for one in others]]
 
 
 def _drill_row(drilled: DrilledTool) -> list[str]:

@@ -43,6 +43,12 @@ def read_policy(policy: PolicySource) -> Mapping[str, Json]:
     """
     if isinstance(policy, Mapping):
         return policy
+    path: object = policy
+    if not isinstance(path, str | Path) or not str(path):
+        raise ToolPolicyError(
+            f"a policy is the path of a TOML file, or the values of one, got {policy!r:.120}; "
+            "leave it out for none"
+        )
     try:
         with Path(policy).open("rb") as file:
             data = file.read(DOCUMENT_BYTES_MAX + 1)

@@ -130,8 +130,10 @@ class _Parser:
     def tool(self, name: str, table: Mapping[str, Json]) -> ToolRules:
         """Parse the rules of one tool."""
         place = f"tools.{name}"
-        for rule in table:
+        for rule, value in table.items():
             require_name(rule, _RULES, "rule", f"{place}.{rule}")
+            if isinstance(value, list | tuple) and not value:
+                raise fault(f"{place}.{rule}", "an empty list limits nothing; leave it out")
         refusals = _each(table.get("refuse", []), f"{place}.refuse", partial(self.refusal, name))
         expressions = [expression for expression, _ in refusals]
         if "approval" in table:

@@ -61,6 +61,31 @@ async def test_a_tool_that_the_policy_does_not_list_is_held(folder):
         assert told(await client.call("fresh"))["codes"] == ["mcp.policy_unlisted"]
 
 
+@pytest.mark.parametrize(
+    ("rules", "status"),
+    [
+        ("", ""),
+        ('errors = "done"\nonce = "{order}"', ""),
+        ('errors = "doubt"', "doubt"),
+        ('errors = "failed"\nonce = "{order}"', "failed"),
+        ('once = "{order}"', "doubt"),
+    ],
+)
+async def test_the_policy_says_what_an_error_of_the_server_means(folder, rules, status):
+    folder.has_tools(tool("fail", inputSchema=EURO))
+    async with PlainClient(
+        folder, *policy(folder, f'[tools.fail]\nrisk = "low"\n{rules}\n')
+    ) as client:
+        await client.begin()
+        answer = await client.call("fail", order="A")
+        assert answer["isError"] is True
+        if status:
+            assert told(answer)["status"] == status
+            assert "it broke" in told(answer)["message"]
+        else:
+            assert answer["content"][0]["text"] == "it broke"  # of the server, as it came
+
+
 async def test_a_consequence_of_the_policy_happens_once(folder):
     folder.has_tools(tool("pay", inputSchema=EURO), tool("fail", inputSchema=EURO))
     text = '[tools.{0}]\nrisk = "low"\nonce = "{0}:{{order}}"\n'
@@ -106,6 +131,7 @@ async def test_the_log_of_a_gateway_is_verified_by_its_own_declarations(folder):
         ('[tools.work]\nrisk = "hihg"\n', "tools.work.risk: no such risk 'hihg'"),
         ('[tools.work]\ndelivery = "keyed"\n', "no such delivery 'keyed'"),
         ("[tools.work]\nonce = 1\n", "tools.work.once"),
+        ('[tools.work]\nerrors = "doubts"\n', "no such errors 'doubts'; did you mean 'doubt'"),
     ],
 )
 async def test_a_policy_that_does_not_fit_opens_no_gateway(folder, text, fault):

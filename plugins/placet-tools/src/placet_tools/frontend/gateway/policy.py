@@ -1,7 +1,7 @@
 """The policy file of a gateway: the rules of a gate, and declarations that a server cannot make.
 
-A table `[tools.NAME]` may have `risk`, `once` and `delivery` beside the rules, because no function
-declares them.
+A table `[tools.NAME]` may have `risk`, `once`, `delivery` and `errors` beside the rules, because no
+function declares them.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,14 @@ from placet_tools.policy import ToolPolicyError
 _DELIVERIES: Final = ("at_most_once", "idempotent", "pure")
 """A server is not sent the key of a call, so none is `keyed`."""
 
-_NAMES: Final[Mapping[str, tuple[str, ...]]] = {"risk": RISKS, "delivery": _DELIVERIES, "once": ()}
+_ERRORS: Final = ("done", "doubt", "failed")
+
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "risk": RISKS,
+    "delivery": _DELIVERIES,
+    "once": (),
+    "errors": _ERRORS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +36,14 @@ class Declared:
         risk: Greatest harm that a call can do.
         once: Template of the consequence that happens once; empty for none.
         delivery: Result of a second execution.
+        errors: Outcome of a call whose result has `isError`: `done`, `doubt` or `failed`; empty for
+            `doubt` with `once`, else `done`.
     """
 
     risk: Risk = "high"
     once: str = ""
     delivery: Delivery = "at_most_once"
+    errors: str = ""
 
 
 @dataclass(frozen=True, slots=True)

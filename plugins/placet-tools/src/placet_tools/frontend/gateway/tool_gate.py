@@ -328,10 +328,21 @@ class ToolGate:
         else:
             self._keep(key, raw)
         result = decode(raw)
-        if declared.once and is_error(result):
-            # The text does not show whether the work was done, and it must not be repeated.
-            raise OutcomeUnknown(f"the tool reports an error: {text_of_result(result):.2000}")
+        if is_error(result):
+            self._raise_error(tool, f"the tool reports an error: {text_of_result(result):.2000}")
         return result
+
+    def _raise_error(self, tool: str, text: str) -> None:
+        """Raise the outcome of a result that is an error, unless the call counts as done.
+
+        If the policy names no outcome, a call with `once` is in doubt: the text does not show
+        whether the work was done, and it must not be repeated.
+        """
+        errors = self.options.policy.declared.get(tool, Declared()).errors
+        if errors == "failed":
+            raise NotDone(text)
+        if errors == "doubt" or (self.gate.tools[tool].once and not errors):
+            raise OutcomeUnknown(text)
 
     def _keep(self, key: str, raw: Raw) -> None:
         self._results[key] = bytes(raw)

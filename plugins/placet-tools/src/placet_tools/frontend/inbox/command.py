@@ -52,8 +52,8 @@ def inbox(
             listed = ask_gate(path, "inbox", {})
             return Output(listed, _lines_of(listed))
         if decision in {"done", "failed"}:
-            settled = {"key": call, "is_done": decision == "done", "output": reason or None}
-            answer = ask_gate(path, "settle", settled)
+            settled: dict[str, Json] = {"key": call, "is_done": decision == "done"}
+            answer = ask_gate(path, "settle", {**settled, "by": by or getuser(), "reason": reason})
             return Output(answer, [answer["status"]])
         person = {"by": by or getuser(), "role": role, "reason": reason}
         answer = ask_gate(path, "decide", {"id": call, "decision": decision, **person})

@@ -45,7 +45,9 @@ class DecidedByPeople(Protocol):
     async def doubts(self) -> list[dict[str, Json]]:
         """As `Gate.doubts`."""
 
-    async def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
+    async def settle(
+        self, key: str, *, done: bool, output: Json = None, by: str = "", reason: str = ""
+    ) -> Outcome:
         """As `Gate.settle`."""
 
     async def decide(
@@ -167,10 +169,13 @@ async def _decide(gate: DecidedByPeople, params: Mapping[str, Json]) -> Json:
 
 
 async def _settle(gate: DecidedByPeople, params: Mapping[str, Json]) -> Json:
-    key, is_done, output = params.get("key"), params.get("is_done"), params.get("output")
-    if not isinstance(key, str) or not isinstance(is_done, bool):
-        raise MessageInvalid(jsonrpc.INVALID_PARAMS, "key must be a text, is_done a boolean")
-    return asdict(await gate.settle(key, done=is_done, output=output))
+    words = [params.get(name, "") for name in ("key", "by", "reason")]
+    is_done = params.get("is_done")
+    if not all(isinstance(word, str) for word in words) or not isinstance(is_done, bool):
+        fault = "key, by and reason must be texts, is_done a boolean"
+        raise MessageInvalid(jsonrpc.INVALID_PARAMS, fault)
+    key, by, reason = words
+    return asdict(await gate.settle(key, done=is_done, by=by, reason=reason))
 
 
 def _decision(word: str) -> Decision:

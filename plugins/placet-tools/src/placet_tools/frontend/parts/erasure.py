@@ -57,8 +57,11 @@ class Erasure:
         """Destroy the key of a data subject, and record that; return False if it is unknown.
 
         Raises:
+            ValueError: The subject is no text.
             ClosedError, StoreError: The part store or the log cannot be written.
         """
+        if not isinstance(subject, str):
+            raise ValueError(f"a data subject is a text, such as 'A7', got {subject!r:.120}")
         if self._store is None:
             return False
         erased = await to_thread.run_sync(self._store.erase, subject)

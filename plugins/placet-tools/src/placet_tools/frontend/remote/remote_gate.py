@@ -216,14 +216,18 @@ class RemoteGate(Gate):
         except Exception as error:  # of the function  # noqa: BLE001
             return "doubt", describe_error(error)
 
-    async def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
+    async def settle(
+        self, key: str, *, done: bool, output: Json = None, by: str = "", reason: str = ""
+    ) -> Outcome:
         """Settle a call that is in doubt, as `Gate.settle` does.
 
         Raises:
             LookupError: No call of this key is in doubt.
+            ValueError: The person is the agent of the call, or there is a reason and no person.
             GateUnreachable: The server cannot be reached, or refuses this program.
         """
-        body = {"ending": "done" if done else "not_done", "output": output}
+        body: dict[str, Json] = {"ending": "done" if done else "not_done", "output": output}
+        body |= {"by": by, "reason": reason} if by or reason else {}
         (outcome,) = (await self._ask("POST", f"effects/{key}", body))["outcomes"]
         return Outcome(**{**outcome, "codes": tuple(outcome["codes"])})
 

@@ -102,10 +102,15 @@ class CallQuery(Fields, frozen=True):
 
 
 class SettlementBody(Fields, frozen=True):
-    """The request body of `settle_call`: a claim, or empty for a call that is in doubt."""
+    """The request body of `settle_call`: a claim, or empty for a call that is in doubt.
+
+    `by` and `reason` are of the person who settles a call in doubt; the token's program vouches.
+    """
 
     ending: Ending
     output: Json = None
+    by: Annotated[str, Meta(max_length=128)] = ""
+    reason: Annotated[str, Meta(max_length=2_000)] = ""
     claim: Annotated[str, Meta(max_length=64)] = ""
 
 
@@ -204,14 +209,17 @@ async def settle_call(world: str, key: str, request: Request) -> Json:
     try:
         if not body.claim:
             done = body.ending == "done"
-            return _as_json(
-                Answer(outcomes=[await gate.settle(key, done=done, output=body.output)])
+            outcome = await gate.settle(
+                key, done=done, output=body.output, by=body.by, reason=body.reason
             )
+            return _as_json(Answer(outcomes=[outcome]))
         if gate.claims.settle(key, body.claim, body.ending, body.output):
             return _as_json(Answer())
         answer = await gate.look(key, claims=False, wait_s=0.0)
     except LookupError as error:
         raise Problem("not_found", str(error.args[0])) from error
+    except ValueError as error:
+        raise Problem("request_invalid", str(error)) from error
     status = answer.outcomes[0].status if answer.outcomes else "running"
     raise Problem(
         "conflict",
