@@ -188,4 +188,4 @@ if __name__ == "__main__":
             heading = run.population("birds")["heading"]
             print(f"400 birds, tick {run.tick}: {verdict.counts()}, order {order(heading):.2f}")
         proof = verified(store)
-        print(f"log ok: {proof.integrity.is_ok}, {proof.intents} intents decided again")
+        print(f"log ok: {proof.is_ok}, {proof.intents} intents decided again")

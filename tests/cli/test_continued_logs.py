@@ -254,7 +254,7 @@ def test_a_domain_that_is_not_installed_is_asked_for(tmp_path):
     assert (begun.code, begun.err) == (0, "")
     failed = run_process("gate", "--store", "m.db", folder=tmp_path, stdin=line)
     assert failed.code == 1
-    assert "domain 'mine', which is not installed here; give it with --domain" in failed.err
+    assert "domain 'mine', which is not installed here; give it: --domain" in failed.err
     quotas = ("--set", "quotas={Speak={rate=0.5,burst=2}}", "--set", "default_permissions=['Move']")
     again = run_process("gate", "--store", "m.db", *mine, *quotas, folder=tmp_path, stdin=line)
     assert again.code == 0

@@ -129,3 +129,42 @@ def test_fork_with_another_seed_resumes_with_that_seed(town):
     assert resumed["verified"]
     assert resumed["digest"] != town("replay", "town.db", "--json").json()["digest"]
     assert town("verify", "fork.db").code == 0
+
+
+def test_fork_with_another_setting_says_how_to_run_it_on(town):
+    made = town("fork", "town.db", "fork.db", "--at-tick", "2", "--setting", "max_step=2")
+    assert (made.code, made.err) == (0, "")
+    assert "settings.max_step  2" in made.out
+    assert made.out.endswith("Run it on:\n  placet run --resume fork.db\n")
+    resumed = town("run", "--resume", "fork.db")
+    assert (resumed.code, "resumed at tick 2 of" in resumed.out) == (0, True)
+    assert town("verify", "fork.db").code == 0
+    differing = town("compare", "fork.db", "town.db", "--json").json()
+    assert {row["key"]: row["first"] for row in differing["settings"]}["settings.max_step"] == 2
+
+
+def test_fork_runs_on(town):
+    options = ("--at-tick", "2", "--setting", "settings.max_step=2", "--seed", "7", "--run")
+    ran = town("fork", "town.db", "fork.db", *options)
+    assert ran.code == 0
+    assert "fork.db is a fork of town.db" in ran.out
+    assert "resumed at tick 2 of" in ran.out
+    told = town("fork", "town.db", "b.db", *options, "--json").json()
+    assert (told["resumed_at"], told["store"]) == (2, "sqlite:///b.db")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--setting", "max_step"), 2, "expected KEY=VALUE, such as settings.max_step=2"),
+        (("--setting", "max_stop=2"), 1, "no such setting; did you mean 'settings.max_step'?"),
+        (("--setting", "max_step=far"), 1, "expected a number as before"),
+        (("--setting", "max_step=2", "--replay"), 2, "without --set, --drop-agent, --replay"),
+        (("--replay", "--run"), 2, "--run continues a run"),
+    ],
+)
+def test_a_setting_that_cannot_be_changed_makes_no_fork(town, options, code, said):
+    failed = town("fork", "town.db", "fork.db", "--at-tick", "2", *options)
+    assert failed.code == code
+    assert said in " ".join(failed.err.split())
+    assert town("verify", "fork.db").code == 1

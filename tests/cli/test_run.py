@@ -104,9 +104,10 @@ def test_commands_in_the_report_work(placet):
     (placet.folder / "a town.toml").write_text(OWN_SCENARIO.replace("people:Walker", "child"))
     outcome = placet("run", "a town.toml", "--ticks", "2")
     commands = [line.split() for line in outcome.out.splitlines() if line.startswith("    placet ")]
-    assert [words[1] for words in commands] == ["log", "replay", "verify"]
+    assert [words[1] for words in commands] == ["log", "replay", "play", "report", "verify"]
     for _, *words in commands:
-        assert placet(*words).code == 0
+        if words[0] != "play":  # it serves until it is stopped
+            assert placet(*words).code == 0
 
 
 def test_a_second_run_needs_a_new_file(placet):
@@ -338,3 +339,14 @@ def test_a_run_that_is_not_verified_keeps_its_log_and_says_so(placet):
     assert placet("verify", "b.db", "--expect", plain["head"]).code == 0
     report = placet("run", "town", *ticks[:4], "--store", "c.db", "--no-verify").out
     assert "it was not verified (--no-verify)" in report
+
+
+def test_a_run_names_the_commands_that_show_it(placet, tmp_path):
+    ran = placet("run", *TOWN, "--store", "seen.db")
+    assert "    placet play seen.db\n    placet report seen.db\n" in ran.out
+    portrayal = '[portrayal."world.agents"]\nlabel = "holds"\n'
+    (tmp_path / "drawn.toml").write_text(OWN_SCENARIO.replace("people:Walker", "child") + portrayal)
+    ran = placet("run", "./drawn.toml", "--ticks", "1", "--store", "drawn.db")
+    assert ran.code == 0, ran.err
+    options = "--portrayal ./drawn.toml"
+    assert f"    placet play drawn.db {options}\n    placet report drawn.db {options}\n" in ran.out

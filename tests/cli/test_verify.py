@@ -136,7 +136,7 @@ def test_settings_that_are_code_must_be_passed(placet):
     assert "Not re-executed: records 2 to " in outcome.out
     first = outcome.out.splitlines()[0]
     assert "is valid as far as it was checked, by chain and digests; the decisions of re" in first
-    assert "give the domain with --domain module:attribute" in outcome.out
+    assert "give it: --domain module:attribute" in outcome.out
     for spec in ("domains_of_a_test:ready", "domains_of_a_test:factory"):
         decided = placet("verify", name, "--domain", spec, "--json").json()["verified"]
         assert (decided["batches"], decided["unverified"]) == (4, [])

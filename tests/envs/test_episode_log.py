@@ -10,7 +10,7 @@ from placet.envs import WorldEnv
 from placet.envs.grid import MoveOnGrid, grid_env
 from placet.errors import StoreError
 from placet.tables.collector import Collector
-from tests.envs.line import parallel_line
+from tests.envs.line import Line, parallel_line
 
 WEST, NORTH = 2, 3
 
@@ -32,7 +32,7 @@ def test_the_log_of_each_episode_is_verified_and_explains_each_refusal(tmp_path)
         env.close()
         with Log(tmp_path / f"{number}.db") as log:
             assert log.at().digest() == digest
-            assert log.verify().integrity.is_ok
+            assert log.verify().is_ok
             refused = [info["ann"] for info in infos if info["ann"].get("code")]
             for info in refused:
                 text = str(log.explain("ann", info["refusals"][0]["req_id"]))
@@ -111,3 +111,16 @@ def test_a_step_that_a_rule_undoes_is_not_in_the_log(tmp_path):
     env.close()
     with Log(tmp_path / "0.db") as log:
         assert log.at().digest() == digest
+
+
+def test_the_log_of_a_domain_of_the_program_is_decided_again_with_it_alone(tmp_path):
+    env = parallel_line(max_steps=3, store=lambda _: f"sqlite:///{tmp_path}/line.db")
+    env.reset(3)
+    env.step(dict.fromkeys(env.agents, 2))
+    env.close()
+    without, given = Log(tmp_path / "line.db"), Log(tmp_path / "line.db", domain=Line)
+    checked = without.verify()
+    assert (checked.is_ok, checked.batches) == (None, 0)
+    assert "its settings() returned None; give it: --domain" in str(checked)
+    assert (given.verify().is_ok, without.verify(Line).is_ok) == (True, True)
+    assert given.verify().batches > 0

@@ -121,7 +121,7 @@ def test_explain_and_verify(town_log):
     assert explained.answer == "refused"
     admitted = next(iter(log.intents))
     assert log.explain(seq=admitted["seq"]).req_id == admitted["req_id"]
-    assert log.verify().integrity.is_ok
+    assert log.verify().is_ok
     with pytest.raises(ValueError, match="name a request"):
         log.explain("folk_1")
 

@@ -276,6 +276,17 @@ def test_the_report_of_a_study_has_multiples_pairs_and_all_runs(study, tmp_path)
     assert explained["share"] == [1, 0]
 
 
+def test_measures_that_are_alike_in_all_runs_are_a_sentence_and_no_figures(tmp_path):
+    (tmp_path / "coin.toml").write_text(TOML)
+    scenarios = Scenario.load(tmp_path / "coin.toml").product(ticks=[2, 4], refused=["", "none"])
+    run_scenarios(scenarios, replications=2, jobs=1, to=tmp_path / "study")
+    text = report(tmp_path / "study", tmp_path / "page.html").read_text()
+    intents = text.partition("Intents over options</h2>")[2].partition("</section>")[0]
+    assert "The same in all runs, and not drawn: refused = 0." in intents
+    assert 'data-name="admitted"' in intents
+    assert 'data-name="refused"' not in intents
+
+
 def test_collected_series_of_a_study_are_small_multiples_of_one_scale(tmp_path):
     scenario = tmp_path / "coin.toml"
     scenario.write_text(TOML + '[collect.world]\ntossed = "tests.lab.test_report:tossed"\n')

@@ -63,6 +63,10 @@ HERE = r"\(test_mistakes_of_policies.py, line \d+, in {}\)"
             lambda view: view.random.choice([1, 2]),
             r"view\.random\(purpose\) draws a number in \[0, 1\), and view\.randint_below",
         ),
+        (
+            lambda view: view.settings["beta"],
+            r"a view has no 'settings': a policy that is a class, made with \(member, scenario, ",
+        ),
         (lambda view: view.random_unit, "a view has no 'random_unit'; did you mean 'random'"),
         (
             lambda view: view.randint_below("way", 4),

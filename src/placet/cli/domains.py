@@ -1,18 +1,22 @@
 """Resolves the name of a domain, as typed, to the domain with default settings."""
 
-from functools import partial
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from placet.cli import completion
-from placet.cli.terminal import CommandError
+from placet.cli.terminal import CommandError, notify
 from placet.kernel.plugin.domain import Domain
-from placet.plugins.domains import find_domain, make_domain, remake
+from placet.plugins.domains import DomainNotRemade, find_domain, make_domain, remake
 from placet.schemas.errors import DomainError
 
 if TYPE_CHECKING:
+    from placet.actors.ports import EventLog
     from placet.kernel.log.verify import Maker
+    from placet.kernel.plugin.rules_version import Rules
 
 DomainOption: TypeAlias = Annotated[
     str | None,
@@ -36,9 +40,29 @@ AgainBy: TypeAlias = Annotated[
 ]
 
 
-def again_by(names: list[str] | None) -> "Maker":
-    """Return a function that recreates the domains of a log; `names` are those of `--domain`."""
-    return partial(remake, given=names or ())
+def again_by(names: list[str] | None, *logs: "EventLog") -> "Maker":
+    """Return a function that recreates the domains of logs; `names` are those of `--domain`.
+
+    A domain that the scenario of a log names is found in the current folder, which a line says.
+    """
+
+    @cache
+    def by_scenario() -> "Maker":
+        from placet.scenarios.recorded_domain import domains_of  # noqa: PLC0415  # pydantic
+
+        return domains_of(*logs, given=names, on_named=_tell)
+
+    def make(rules: "Rules") -> Sequence[Domain]:
+        try:
+            return remake(rules, names or ())
+        except DomainNotRemade:
+            return by_scenario()(rules)
+
+    return make
+
+
+def _tell(spec: str, file: Path) -> None:
+    notify(f"placet: the domain is {spec} of {file}, which the scenario in the log names")
 
 
 def open_plain(spec: str) -> Domain:

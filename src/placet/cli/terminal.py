@@ -183,18 +183,22 @@ def with_json(command: Callable[..., Output]) -> Callable[..., int]:
 
     @wraps(command)
     def run(*given: object, as_json: bool = False, **options: object) -> int:
-        result = command(*given, **options)
-        if as_json:
-            say_json(result.value() if callable(result.value) else result.value)
-        else:
-            say_lines(result.lines)
-        return 0 if result.is_ok else 1
+        return show(command(*given, **options), as_json=as_json)
 
     option = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
     parameters = [*signature(command).parameters.values(), option]
     run.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]  # read by inspect
     run.__annotations__ = {**command.__annotations__, "as_json": AsJson}
     return run
+
+
+def show(result: Output, *, as_json: bool) -> int:
+    """Print the result of a command, as lines or as JSON, and return its exit code."""
+    if as_json:
+        say_json(result.value() if callable(result.value) else result.value)
+    else:
+        say_lines(result.lines)
+    return 0 if result.is_ok else 1
 
 
 def say_lines(lines: Iterable[Line]) -> None:

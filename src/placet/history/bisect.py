@@ -54,6 +54,7 @@ from placet.schemas.log.record import (
     record_hash,
     record_type,
 )
+from placet.stores.reading import Store, as_log
 from placet.stores.snapshots.recovery import decode, read_on, recover
 
 _NAMES: Final = {
@@ -116,15 +117,21 @@ class _Place(NamedTuple):
 
 
 def bisect(
-    first: EventLog, second: EventLog, domains: Sequence[Domain] | Maker = remake
+    first: Store, second: Store, domains: Sequence[Domain] | Maker = remake
 ) -> FirstDifference:
     """Find the first record in which two logs differ. O(log n) reads, and a replay up to it.
 
     O(n) reads if the headers or the batch numbers of the logs differ.
 
+    Args:
+        first: A log, or its path or URL; it is only read.
+        second: Another log, likewise.
+        domains: The domains that decided the logs. By default they are recreated from the logs.
+
     Raises:
         StoreError: A log cannot be read, or they differ before the start of a compacted one.
     """
+    first, second = as_log(first), as_log(second)
     low = max(first.start().record, second.start().record)
     end = min(first.count(), second.count())
     reader = _Reader(first, second)

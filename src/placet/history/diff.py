@@ -23,6 +23,7 @@ from placet.schemas.log.column_summary import rows_of
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Columns, Refused, Scheduled, Tick, intents_of
 from placet.schemas.verdict import Verdict
+from placet.stores.reading import Store, as_log
 from placet.stores.snapshots.recovery import decode, read_on
 
 
@@ -265,11 +266,11 @@ class WorldDiff:
         }
 
 
-def diff(first: EventLog, second: EventLog, *, at: int | None = None, path: str = "") -> WorldDiff:
+def diff(first: Store, second: Store, *, at: int | None = None, path: str = "") -> WorldDiff:
     """Compare two worlds by their logs. O(both states, and the logs after their first difference).
 
     Args:
-        first: A log; it is only read.
+        first: A log, or its path or URL; it is only read.
         second: Another log, of the same world or not; it is only read.
         at: Sequence number at which both are compared; None is the end of each.
         path: `collection/entity/field`, or shorter: compare only this part of the state, and
@@ -279,14 +280,14 @@ def diff(first: EventLog, second: EventLog, *, at: int | None = None, path: str 
         StoreError: A log cannot be read, or ends before `at`.
         ValidationError: The path exists in neither world.
     """
-    logs = first, second
-    pasts = fold(first, at), fold(second, at)
+    logs = as_log(first), as_log(second)
+    pasts = fold(logs[0], at), fold(logs[1], at)
     states = [past.state for past in pasts]
     trees = entities_of(states[0]), entities_of(states[1])
     path = path.strip("/")
     if path and not any(_is_there(tree, path) for tree in trees):
         raise ValidationError(f"neither of the two worlds has a value at {path}")
-    shared = shared_records(first, second)
+    shared = shared_records(*logs)
     ledgers = _ledger_entries(pasts[0].ledger), _ledger_entries(pasts[1].ledger)
     return WorldDiff(
         seqs=(pasts[0].ledger.seq, pasts[1].ledger.seq),

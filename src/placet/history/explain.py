@@ -45,6 +45,7 @@ from placet.schemas.log.record import (
 )
 from placet.schemas.name_suggestions import SETTINGS_MAX, did_you_mean, nearest
 from placet.schemas.refusal import RefusalCode
+from placet.stores.reading import Store, as_log
 from placet.stores.snapshots.files import SnapshotStore
 from placet.stores.snapshots.recovery import decode, read_on, recover
 
@@ -78,31 +79,35 @@ class _Replaying(NamedTuple):
     domains: Sequence[Domain] | Maker
     validator: EffectValidator | None
     files: SnapshotStore | None
+    reads: bool
 
 
 def explain(
-    log: EventLog,
+    log: Store,
     agent_id: str,
     req_id: str,
     domains: Sequence[Domain] | Maker = remake,
     *,
     validator: EffectValidator | None = None,
     files: SnapshotStore | None = None,
+    reads: bool = False,
 ) -> Explanation:
     """Return an explanation of the latest answer to a request. O(log).
 
     Args:
-        log: The log; it is only read.
+        log: The log, or its path or URL; it is only read.
         agent_id: Agent of the request.
         req_id: Id of the request; or its part before the last slash, the key of a call that was
             submitted with several ids (`placet.kernel.plugin.approved`).
         domains: The domains that decided the request. By default they are recreated from the log.
         validator: The effect validator, if the log was made with one.
         files: Snapshots to begin from; None are the snapshots of the log.
+        reads: List the fields that the rule read, also those hidden from the agent.
 
     Raises:
         StoreError: The log cannot be read, or was compacted beyond the request.
     """
+    log = as_log(log)
     positions = _find_request(log, agent_id, req_id) or _find_request(
         log, agent_id, req_id, is_key=True
     )
@@ -112,7 +117,7 @@ def explain(
         explained = latest
         answers = [*map(_summary, positions), *map(_noted_summary, around.refusals[:-1])]
     elif positions:
-        explained = _explain(_Replaying(log, domains, validator, files), positions[-1])
+        explained = _explain(_Replaying(log, domains, validator, files, reads), positions[-1])
         answers = [*map(_summary, positions[:-1]), *map(_noted_summary, around.refusals)]
     else:
         return _unknown(log, agent_id, req_id)
@@ -128,34 +133,37 @@ def _with_outcomes(log: EventLog, explained: Explanation) -> Explanation:
 
 
 def explain_seq(
-    log: EventLog,
+    log: Store,
     seq: int,
     domains: Sequence[Domain] | Maker = remake,
     *,
     validator: EffectValidator | None = None,
     files: SnapshotStore | None = None,
     agent_id: str | None = None,
+    reads: bool = False,
 ) -> Explanation:
     """Return an explanation of the decision that took a sequence number. O(log).
 
     Args:
-        log: The log; it is only read.
+        log: The log, or its path or URL; it is only read.
         seq: The sequence number.
         domains: The domains that decided it. By default they are recreated from the log.
         validator: The effect validator, if the log was made with one.
         files: Snapshots to begin from; None are the snapshots of the log.
         agent_id: Member of which the row of a column batch is explained; None explains the whole
             record.
+        reads: List the fields that the rule read, also those hidden from the agent.
 
     Raises:
         StoreError: The log cannot be read, was compacted beyond the seq, or ends before it; or the
             agent has no row there.
     """
+    log = as_log(log)
     request = _find_seq(log, seq)
     if request is not None and agent_id is not None:
         request = _row_request(log, request, agent_id)
     if request is not None:
-        explained = _explain(_Replaying(log, domains, validator, files), request)
+        explained = _explain(_Replaying(log, domains, validator, files, reads), request)
         explained = _with_outcomes(log, explained)
         if explained.req_id is None:
             return explained
@@ -251,7 +259,7 @@ def _replay_to(by: _Replaying, request: _RequestRecord) -> tuple[Verifier, list[
     # A group is opened at `group_seq`, so a record with that seq may belong to it.
     recovered = recover(by.log, to_seq=group_seq - 1, files=by.files).past
     past = Verifier(by.domains, validator=by.validator, past=recovered)
-    past.is_folding = True
+    past.is_folding, past.records_reads = True, by.reads
     group: list[_RequestRecord] = []
     for ordinal, data in read_on(by.log, past.journal.count):
         if ordinal > request.ordinal or (ordinal == request.ordinal and not request.place):

@@ -24,7 +24,7 @@ from placet.history.counterfactual import (
     registry_of,
 )
 from placet.history.patch import parse_patch
-from placet.history.position import Cut, Position, cut_at
+from placet.history.position import Cut, Position, cut_at, position_of
 from placet.kernel.control.operator_patch import require_fork, with_origin
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
@@ -48,6 +48,7 @@ from placet.schemas.log.record import (
 )
 from placet.schemas.names import path_part_fault
 from placet.stores.files import Disk, make_folder, quoted
+from placet.stores.reading import Store, as_log
 from placet.stores.snapshots.files import SnapshotFiles, SnapshotStore, files_beside, snapshots_of
 from placet.stores.snapshots.recovery import (
     Upto,
@@ -131,7 +132,7 @@ class ForkOptions:
 
 
 def fork(
-    log: EventLog,
+    log: Store,
     to: str,
     options: ForkOptions | None = None,
     *,
@@ -143,7 +144,7 @@ def fork(
     """Copy a world's log up to a position into a new log, as a separate world. O(copied records).
 
     Args:
-        log: The parent's log; it is only read.
+        log: The parent's log, or its path or URL; it is only read.
         to: Path or `sqlite:///` URL of the new log; no file may exist there.
         options: Differences from the parent; None is an exact copy.
         at: Seq at which to fork, which must be the end of a batch; or another position. None is
@@ -159,7 +160,8 @@ def fork(
         ValidationError, AgentError: A change is invalid.
         ValueError: The world's name or the seed is invalid.
     """
-    options = options or ForkOptions()
+    at = position_of(at)
+    log, options = as_log(log), options or ForkOptions()
     path = _new_path(to)
     try:
         _require_free(log, path)
@@ -254,20 +256,21 @@ def _taken(path: Path) -> StoreError:
 
 
 def replay_to(
-    log: EventLog, at: int | Position | None, files: SnapshotStore | None = None
+    log: Store, at: int | Position | None, files: SnapshotStore | None = None
 ) -> Replayer:
     """Replay a log up to a position, and return the replayed world; an int is a seq.
 
     Raises:
         StoreError: The log has no such position, or the position is inside a batch.
     """
+    at, log = position_of(at), as_log(log)
     return _replay(log, _cut(log, at), files)
 
 
-def _cut(log: EventLog, at: int | Position | None) -> Cut:
+def _cut(log: EventLog, at: Position) -> Cut:
     if not log.count():
         raise StoreError(f"{log.url} is empty: there is no world in it", store=log.url)
-    return cut_at(log, at if isinstance(at, Position) else Position(seq=at))
+    return cut_at(log, at)
 
 
 def _replay(log: EventLog, cut: Cut, files: SnapshotStore | None) -> Replayer:

@@ -25,6 +25,7 @@ from placet.schemas.log.record import LogStart
 from placet.schemas.log.snapshot import Snapshot, encode_snapshot
 from placet.stores.files import write_whole
 from placet.stores.pack import PackEventLog
+from placet.stores.reading import Store, as_log
 from placet.stores.snapshots.recovery import decode, recover
 
 
@@ -68,12 +69,12 @@ class Check:
         return {**verification, "false": list(self.false), "about": self.about}
 
 
-def pack(log: EventLog, path: Path, *, from_seq: int | None = None) -> Packed:
+def pack(log: Store, path: str | Path, *, from_seq: int | None = None) -> Packed:
     """Write a whole log into one file, with a description and a checksum. O(log), in memory.
 
     Args:
-        log: The log to pack; it is only read, and may be written meanwhile: the records present now
-            are packed.
+        log: The log to pack, or its path or URL; it is only read, and may be written meanwhile: the
+            records present now are packed.
         path: Path of the new file; no file may exist there.
         from_seq: Leave out the records up to this seq, the end of a batch; a snapshot replaces
             them.
@@ -82,6 +83,7 @@ def pack(log: EventLog, path: Path, *, from_seq: int | None = None) -> Packed:
         StoreError: The log cannot be read from that seq on; or the file exists, or cannot be
             written.
     """
+    log, path = as_log(log), Path(path)
     start, begun_at = _beginning(log, from_seq)
     end = recover(log).past
     records = [data for ordinal, data in log.read(start.record) if ordinal < end.journal.count]

@@ -56,6 +56,22 @@ class Position:
             raise ValueError(f"a position is one number, a seq, a tick or a record, got {self}")
 
 
+def position_of(at: int | Position | None) -> Position:
+    """Return a position as it is given: an integer is a seq, None the end of the log.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if at is None or (type(at) is int and at >= 0):
+        return Position(seq=at)
+    if not isinstance(at, Position):
+        raise TypeError(
+            "at must be a seq such as 1200, or a position such as Position(tick=20), got "
+            f"{at!r:.80}"
+        )
+    return at
+
+
 class Cut(NamedTuple):
     """A log up to a position.
 

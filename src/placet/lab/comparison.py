@@ -9,7 +9,6 @@ refusals by load and quota leave none.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -17,8 +16,8 @@ from placet.actors.ports import EventLog
 from placet.history.bisect import FirstDifference, bisect
 from placet.history.diff import Request, Requests, differences_of, entities_of, requests_from
 from placet.history.reader import fold
-from placet.lab.stores import Store, log_of
-from placet.plugins.domains import remake
+from placet.plugins.domains import GivenDomain
+from placet.scenarios.recorded_domain import domains_of
 from placet.scenarios.scenario import from_text, leaves_of
 from placet.scenarios.setup import ORIGIN
 from placet.scenarios.values import ScenarioError
@@ -26,6 +25,7 @@ from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.log.record import Header
 from placet.schemas.printable import printable_html
+from placet.stores.reading import Store, as_log
 from placet.stores.snapshots.recovery import recover
 from placet.tables.table import html_rows
 
@@ -216,20 +216,23 @@ class Comparison:
 
 
 @explain_keywords
-def compare(first: Store, second: Store, *, domains: Sequence[str] = ()) -> Comparison:
+def compare(
+    first: Store, second: Store, *, domains: Sequence[GivenDomain] | GivenDomain = ()
+) -> Comparison:
     """Compare two runs of one model: of two seeds, two options, or a fork and its parent. O(logs).
 
     Args:
         first: Path or URL of a log, a `placet.Log`, or an open log; it is only read.
         second: The other log; it is only read.
-        domains: Domains to re-execute the first differing record with, as `module:attribute`, where
-            the logs do not have their settings.
+        domains: Domains to re-execute the first differing record with, where the logs do not have
+            their settings: each as `module:attribute`, a class, a function or a domain. A domain
+            that the scenario of a log names is found in the current folder.
 
     Raises:
         StoreError: A log cannot be read, or was compacted beyond the first difference.
     """
-    logs = log_of(first), log_of(second)
-    parting = bisect(*logs, partial(remake, given=domains))
+    logs = as_log(first), as_log(second)
+    parting = bisect(*logs, domains_of(*logs, given=domains))
     stores = logs[0].url, logs[1].url
     if parting.shared:
         return Comparison(stores=stores, parting=parting)

@@ -10,7 +10,7 @@ reads the log up to its present end.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -30,6 +30,8 @@ from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.history.verify_log import Verification
+    from placet.kernel.log.verify import Maker
+    from placet.plugins.domains import GivenDomain
     from placet.schemas.explanation import Explanation
     from placet.tables.plan import TablePlan
     from placet.tables.table import LogRows, Tables
@@ -71,12 +73,18 @@ class Log:
 
     Args:
         store: A path such as `town.db`, a packed log, or the URL of a store.
+        domain: What decided the log, for `verify` and `explain`, where it is neither installed nor
+            the domain of a scenario in the current folder: `module:attribute`, a class, a function
+            that makes it, a domain, or a list of these.
 
     Raises:
         StoreError: The store does not exist, or is in memory.
     """
 
-    def __init__(self, store: str | Path) -> None:
+    def __init__(
+        self, store: str | Path, domain: "GivenDomain | Sequence[GivenDomain] | None" = None
+    ) -> None:
+        self._domain = domain
         self._log = log_to_read(str(store))
         self._log.count()  # a missing file is an error now, and not at the first use
 
@@ -179,20 +187,38 @@ class Log:
 
         return read_tables(self._plan(names, every))
 
-    def verify(self) -> "Verification":
+    def verify(self, domain: "GivenDomain | Sequence[GivenDomain] | None" = None) -> "Verification":
         """Check the chain and the digests, and re-execute every decision. O(log).
 
+        `log.verify().is_ok` is true if every decision was re-executed and is right, and None if
+        the chain is right and some decisions were not re-executed, as without their domain.
+
+        Args:
+            domain: What decided the log; None is that of `Log(store, domain=...)`.
+
         Raises:
+            DomainNotRemade: The given domain is not of the log.
             StoreError: The log cannot be read.
         """
         from placet.history.verify_log import verify_log  # noqa: PLC0415  # pydantic
 
-        return verify_log(self._log)
+        return verify_log(self._log, self._domains(domain))
 
     def explain(
-        self, agent_id: str | None = None, req_id: str | None = None, *, seq: int | None = None
+        self,
+        agent_id: str | None = None,
+        req_id: str | None = None,
+        *,
+        seq: int | None = None,
+        domain: "GivenDomain | Sequence[GivenDomain] | None" = None,
     ) -> "Explanation":
         """Return an explanation of the answer to a request, or of the decision that took a seq.
+
+        Args:
+            agent_id: Agent of the request.
+            req_id: Id of the request.
+            seq: Sequence number of the decision, instead of a request.
+            domain: What decided the log; None is that of `Log(store, domain=...)`.
 
         Raises:
             StoreError: The log cannot be read, or has no such seq.
@@ -201,9 +227,9 @@ class Log:
         from placet.history.explain import explain, explain_seq  # noqa: PLC0415  # pydantic
 
         if seq is not None and agent_id is None and req_id is None:
-            return explain_seq(self._log, seq)
+            return explain_seq(self._log, seq, self._domains(domain), reads=True)
         if seq is None and agent_id is not None and req_id is not None:
-            return explain(self._log, agent_id, req_id)
+            return explain(self._log, agent_id, req_id, self._domains(domain), reads=True)
         raise ValueError("name a request, explain(agent_id, req_id), or a seq, explain(seq=...)")
 
     def __repr__(self) -> str:
@@ -215,6 +241,11 @@ class Log:
             f"<p><b>{printable_html(self.url)}</b>: {len(self)} records, seq {last.seq}, "
             f"{last.sim_time} s</p>{last._repr_html_()}"
         )
+
+    def _domains(self, given: "GivenDomain | Sequence[GivenDomain] | None") -> "Maker":
+        from placet.scenarios.recorded_domain import domains_of  # noqa: PLC0415  # pydantic
+
+        return domains_of(self._log, given=self._domain if given is None else given)
 
     def _plan(self, names: tuple[str, ...], every: int | None) -> "TablePlan":
         from placet.tables.plan import TableOptions, TablePlan  # noqa: PLC0415  # only tables

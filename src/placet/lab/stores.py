@@ -1,28 +1,9 @@
-"""Resolve a store to the log that a question reads."""
-
-from pathlib import Path
-from typing import TypeAlias
+"""Whether another process writes the log that a question reads."""
 
 from placet.actors.ports import EventLog
-from placet.lab.log import Log
-from placet.stores.reading import log_to_read
 from placet.stores.sqlite.heartbeat import Heartbeat
 from placet.stores.url import fence_of, file_of
 from placet.sweeps.errors import LabError
-
-Store: TypeAlias = str | Path | Log | EventLog
-"""A path or URL of a log, or the open log."""
-
-
-def log_of(store: Store) -> EventLog:
-    """Return a log for reading.
-
-    Raises:
-        StoreError: The URL names no store, or the store is in memory.
-    """
-    if isinstance(store, Log):
-        return log_to_read(store.url)
-    return log_to_read(str(store)) if isinstance(store, str | Path) else store
 
 
 def require_unwritten(log: EventLog) -> None:

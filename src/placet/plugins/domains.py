@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from placet.kernel.plugin.boundary import raised_by, short_place_of
 from placet.kernel.plugin.domain import Domain
@@ -32,6 +32,11 @@ BUNDLED: Final = {
     for name in ("flock", "market", "segregation", "shepherd", "sir", "wealth")
 }
 """The domains of bundled scenarios by the names in their logs. They are not installed by name."""
+
+GivenDomain: TypeAlias = str | Domain | Callable[..., Domain]
+"""A domain that a caller gives: `module:attribute`, a class or function that makes it, or it."""
+
+_GIVE_IT: Final = "give it: --domain module:attribute of a command, `domain=` in Python"
 
 NO_SETTINGS: Final[Mapping[str, Json]] = MappingProxyType({})
 
@@ -155,13 +160,14 @@ def _find(spec: str) -> Callable[..., Domain] | Domain:
     )
 
 
-def remake(rules: Rules, given: Sequence[str] = ()) -> list[Domain]:
+def remake(rules: Rules, given: Sequence[GivenDomain] = ()) -> list[Domain]:
     """Recreate the domains of a log, from the names and the settings in the log.
 
     Args:
         rules: Names and settings of the domains, as the log has them.
-        given: Domains to use instead of domains of the log, as `module:attribute`: a class or a
-            function, called with the log's settings, or a domain.
+        given: Domains to use instead of domains of the log: a class, called with the log's
+            settings, a function, called without, or a domain; each as `module:attribute` or as it
+            is.
 
     Raises:
         DomainNotRemade: A domain cannot be made from the log, or does not belong to it.
@@ -173,16 +179,29 @@ def remake(rules: Rules, given: Sequence[str] = ()) -> list[Domain]:
     if strange:
         raise DomainNotRemade(
             f"the log is of the domains {', '.join(names)}, and {strange[0]!r} is given; "
-            "leave out --domain to use those of the log, or name another store"
+            "give none to use those of the log, or name another store"
         )
     return [own.get(name) or _remade(name, rules) for name in names]
 
 
-def _given(spec: str, rules: Rules) -> Domain:
-    factory = _find(spec)
+def require_given(given: object) -> None:
+    """Check that a caller gives a domain.
+
+    Raises:
+        TypeError: It is no name, class, function or domain.
+    """
+    if not (isinstance(given, str | Domain) or callable(given)):
+        raise TypeError(
+            "a domain is given as 'module:attribute', a class, a function or a domain, got "
+            f"{given!r:.80}"
+        )
+
+
+def _given(given: GivenDomain, rules: Rules) -> Domain:
+    factory = _find(given) if isinstance(given, str) else given
     if isinstance(factory, Domain) and not isinstance(factory, type):
         return factory
-    assert callable(factory), "what is found is a domain, or makes one"
+    spec = given if isinstance(given, str) else getattr(given, "__qualname__", repr(given))
     return _made(spec, factory, rules.settings.get(str(getattr(factory, "name", "")), {}))
 
 
@@ -199,7 +218,7 @@ def _remade(name: str, rules: Rules) -> Domain:
     if settings is None:
         raise DomainNotRemade(
             f"the log does not have the settings of domain {name!r}, because its settings() "
-            "returned None; give the domain with --domain module:attribute"
+            f"returned None; {_GIVE_IT}"
         )
     try:
         factory = find_domain(name)
@@ -207,8 +226,8 @@ def _remade(name: str, rules: Rules) -> Domain:
         if name in BUNDLED:
             return _bundled(name, settings)
         raise DomainNotRemade(
-            f"the log is of the domain {name!r}, which is not installed here; give it with "
-            f"--domain module:attribute ({error})"
+            f"the log is of the domain {name!r}, which is not installed here; "
+            f"{installable().get(name) or _GIVE_IT}"
         ) from error
     return _made(name, factory, settings)
 
@@ -225,7 +244,7 @@ def _bundled(name: str, settings: Mapping[str, Json]) -> Domain:
     if domain is None or domain.settings() != settings:
         raise DomainNotRemade(
             f"the log is of a domain {name!r} with other settings than that of the bundled "
-            f"scenario {name!r}; give it with --domain module:attribute"
+            f"scenario {name!r}; {_GIVE_IT}"
         )
     return domain
 
@@ -241,14 +260,18 @@ def _made(spec: str, factory: Callable[..., object], settings: Mapping[str, Json
         ) from error
 
 
-def import_from_here(module_name: str) -> ModuleType:
+def import_from_here(module_name: str, folder: Path | None = None) -> ModuleType:
     """Import a module of the user by name, also from the current folder, and return it.
+
+    Args:
+        module_name: Its name, with dots.
+        folder: A folder to search instead of the current one.
 
     Raises:
         ImportError: There is no such module, or it raised an exception while it was imported.
     """
     try:
-        here = str(Path.cwd())
+        here = str(folder or Path.cwd())
     except FileNotFoundError:  # the folder was removed; imported modules stay usable
         here = ""
     added = bool(here) and here not in sys.path

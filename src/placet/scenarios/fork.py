@@ -5,26 +5,29 @@ where settings of the domain differ. So `placet run --resume` continues the fork
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
 from placet.history import fork as forking
 from placet.history.fork import Fork, ForkOptions
-from placet.history.position import Position
+from placet.history.position import Position, position_of
 from placet.kernel.log.verify import Maker
 from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.rules_version import rules_in
 from placet.kernel.plugin.tables import spec_of_table
-from placet.plugins.domains import remake
 from placet.scenarios.opening import domain_of
+from placet.scenarios.recorded_domain import domains_of
 from placet.scenarios.resume import RecordedRun, find_run
-from placet.scenarios.scenario import Scenario, as_text
+from placet.scenarios.scenario import Scenario, as_text, full_key
 from placet.scenarios.settings import changed
 from placet.scenarios.setup import ORIGIN
 from placet.scenarios.ticks import tick_ns_of, unstepped_ticks
 from placet.scenarios.values import ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
+from placet.stores.reading import Store, as_log
 from placet.stores.snapshots.files import SnapshotStore
 from placet.stores.snapshots.recovery import recover
 
@@ -58,38 +61,52 @@ class ForkedRun(NamedTuple):
 
 
 def fork_run(
-    log: EventLog,
-    to: str,
+    log: Store,
+    to: str | Path,
     values: Mapping[str, Json],
     *,
     world: str | None = None,
-    at: Position | None = None,
-    domains: Sequence[Domain] | Maker = remake,
+    at: int | Position | None = None,
+    seed: int | None = None,
+    domains: Sequence[Domain] | Maker | None = None,
     files: SnapshotStore | None = None,
 ) -> ForkedRun:
     """Fork a run into a new log, which is continued with other settings. O(copied records).
 
     Args:
-        log: The log of the run, which may be in progress; it is only read.
+        log: The log of the run, its path or its URL; it is only read, and may be in progress.
         to: As in `placet.history.fork.fork`.
-        values: Dotted key of a setting -> its value in the fork.
+        values: Key of a setting -> its value in the fork: `settings.beta`, `beta`, or
+            `populations.people.options.infect`.
         world: Name of the fork; None generates a unique one.
-        at: Where to fork; None is the end of the log. A stepped run is forked between two ticks.
-        domains: The domains of the log, or a function that creates them.
+        at: Where to fork: a seq, or a position such as `Position(tick=20)`; None is the end of the
+            log. A stepped run is forked between two ticks.
+        seed: Seed of the fork; None is that of the run.
+        domains: The domains of the log, or a function that creates them; None are those of the log
+            and of its scenario.
         files: Snapshots to begin the replay from; None are the snapshots of the log.
 
     Raises:
         ScenarioError: A setting does not exist, its value is refused, or it cannot change in the
             middle of a run; or no tick is left to run. `key` names the setting.
         StoreError: The log cannot be read, has no such position, or the fork cannot be written.
-        ValueError: The name is invalid.
+        DomainNotRemade: A setting of the domain changes, and its rules are not found.
+        TypeError: `log` is no log, or `at` no position.
+        ValueError: The name or the seed is invalid.
     """
+    position, log = position_of(at), as_log(log)
+    maker = domains_of(log) if domains is None else domains
+    values = {full_key(key): value for key, value in values.items()}
     scenario = changed(run_of(log).scenario, values)
-    at = _whole_ticks(at or Position(), scenario)
-    ticks = _ticks_to(log, at, scenario, files)
-    decided_by = _deciding(log, scenario, values, domains)
-    options = ForkOptions(world=world, origin={ORIGIN: as_text(scenario)}, decided_by=decided_by)
-    made = forking.fork(log, to, options, at=at, domains=domains, files=files)
+    if seed is not None:
+        scenario = replace(scenario, seed=seed)
+    position = _whole_ticks(position, scenario)
+    decided_by = _deciding(log, scenario, values, maker)
+    ticks = _ticks_to(log, position, scenario, files)
+    options = ForkOptions(
+        world=world, seed=seed, origin={ORIGIN: as_text(scenario)}, decided_by=decided_by
+    )
+    made = forking.fork(log, str(to), options, at=position, domains=maker, files=files)
     return ForkedRun(made, scenario, ticks)
 
 

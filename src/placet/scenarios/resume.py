@@ -54,10 +54,10 @@ def find_run(log: EventLog) -> RecordedRun | None:
     return RecordedRun(scenario, ticks, header.world)
 
 
-def indivisible_ns(log: EventLog) -> int | None:
-    """Return the length of a tick, nanoseconds, if a log is of a stepped run; else None.
+def scenario_in(log: EventLog) -> Scenario | None:
+    """Return the scenario in the header of a log; None if there is none. A fork has its parent's.
 
-    O(1) unless it was compacted.
+    O(1) unless the log was compacted.
 
     Raises:
         StoreError: The log cannot be read.
@@ -68,5 +68,22 @@ def indivisible_ns(log: EventLog) -> int | None:
     else:
         header = next((decode(data, ordinal) for ordinal, data in log.read()), None)
     text = header.origin.get(ORIGIN) if isinstance(header, Header) else None
-    scenario = from_text(log.url, text) if isinstance(text, str) else None
-    return tick_ns_of(scenario) if scenario is not None and scenario.clock == "stepped" else None
+    return from_text(log.url, text) if isinstance(text, str) else None
+
+
+def indivisible_ns(log: EventLog) -> int | None:
+    """Return the length of a tick, nanoseconds, if a log is of a stepped run; else None.
+
+    O(1) unless it was compacted.
+
+    Raises:
+        StoreError: The log cannot be read.
+        ScenarioError: Its scenario is not valid in this release.
+    """
+    scenario = scenario_in(log)
+    return None if scenario is None else indivisible_ns_of(scenario)
+
+
+def indivisible_ns_of(scenario: Scenario) -> int | None:
+    """Return the length of a tick, nanoseconds, of a stepped scenario; None of another."""
+    return tick_ns_of(scenario) if scenario.clock == "stepped" else None

@@ -57,6 +57,14 @@ class View(msgspec.Struct, frozen=True):
 
     def __getattr__(self, name: str) -> NoReturn:
         """Explain an attribute that a view does not have."""
+        if name in {"settings", "options", "model"}:
+            raise AttributeError(
+                f"a view has no {name!r}: a policy that is a class, made with (member, scenario, "
+                "intent), reads scenario.settings and scenario.agents[member.cohort].options; the "
+                "view of a population has both",
+                name=name,
+                obj=self,
+            )
         known = [own for own in dir(type(self)) if not own.startswith("_")]
         raise AttributeError(
             f"a view has no {name!r}; {did_you_mean(name, known)}", name=name, obj=self

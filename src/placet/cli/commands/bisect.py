@@ -35,7 +35,7 @@ def bisect(
     from placet.history.bisect import bisect as find_parting  # noqa: PLC0415  # and pydantic with it
 
     first, second = (read_log(log, "bisect") for log in (store, other))
-    parting = find_parting(first, second, again_by(domain))
+    parting = find_parting(first, second, again_by(domain, first, second))
     return Output(parting.as_dict, _lines(store, other, parting), bool(parting.shared))
 
 

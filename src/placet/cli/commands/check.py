@@ -34,7 +34,7 @@ def check(
         )
     from placet.history.pack import check as check_pack  # noqa: PLC0415  # and pydantic with it
 
-    checked = check_pack(with_bar(log, "check"), again_by(domain))
+    checked = check_pack(with_bar(log, "check"), again_by(domain, log))
     lines = lines_of(file, checked.verification)
     lines += [
         f"Its description is wrong: {name} {checked.about.get(name)}" for name in checked.false

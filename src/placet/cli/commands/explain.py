@@ -1,7 +1,7 @@
 """`placet explain`: print the reasons of an answer, from the log alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -22,7 +22,11 @@ from placet.cli.terminal import (
 from placet.kernel.plugin.approved import APPROVAL_REQUIRED
 from placet.schemas.codec import Json
 from placet.schemas.explanation import Explanation, StageReport
+from placet.schemas.identity import OPERATOR
 from placet.schemas.refusal import Stage
+
+if TYPE_CHECKING:
+    from placet.actors.ports import EventLog
 
 _Fact = Mapping[str, Json]
 _LISTED_MAX: Final = 12
@@ -86,16 +90,32 @@ def explain(
     from placet.history.explain import explain as explain_request  # noqa: PLC0415  # and pydantic
     from placet.history.explain import explain_seq  # noqa: PLC0415  # above
 
-    log, domains = read_log(store, "explain"), again_by(domain)
+    log = read_log(store, "explain")
+    domains = again_by(domain, log)
     if seq is not None:
-        explained = explain_seq(log, seq, domains, agent_id=agent_id)
+        explained = explain_seq(log, seq, domains, agent_id=agent_id, reads=True)
     else:
-        explained = explain_request(log, agent_id or "", req_id or "", domains)
-    return Output(explained.as_dict, explanation_lines(explained), explained.is_known)
+        explained = explain_request(log, agent_id or "", req_id or "", domains, reads=True)
+    lines = explanation_lines(explained, is_of_run=_is_of_run(log))
+    return Output(explained.as_dict, lines, explained.is_known)
 
 
-def explanation_lines(explained: Explanation) -> Iterator[Line]:
-    """Yield the lines and tables of an explanation of a verdict."""
+def _is_of_run(log: "EventLog") -> bool:
+    """Return whether a run of a scenario wrote a log, so that it submitted the batches."""
+    from placet.scenarios.resume import scenario_in  # noqa: PLC0415  # scenarios with it
+    from placet.scenarios.values import ScenarioError  # noqa: PLC0415  # likewise
+
+    try:
+        return scenario_in(log) is not None
+    except ScenarioError:  # of another release
+        return True
+
+
+def explanation_lines(explained: Explanation, *, is_of_run: bool = False) -> Iterator[Line]:
+    """Yield the lines and tables of an explanation of a verdict.
+
+    `is_of_run` says that a run of a scenario wrote the log, as the operator of its world.
+    """
     if not explained.is_known:
         yield f"{explained.agent_id} {explained.req_id}: unknown"
         if explained.suggestions:
@@ -110,7 +130,7 @@ def explanation_lines(explained: Explanation) -> Iterator[Line]:
             yield f"Known from the log: {note}{'' if note.endswith('?') else '.'}"
         return
     yield _headline(explained)
-    yield from _batch_lines(explained)
+    yield from _batch_lines(explained, is_of_run=is_of_run)
     if explained.stages:
         yield ""
         yield _stage_table(explained.stages)
@@ -141,13 +161,16 @@ def _headline(explained: Explanation) -> str:
     return f"{explained.agent_id} {explained.req_id}: {explained.answer}{why}{at}"
 
 
-def _batch_lines(explained: Explanation) -> Iterator[Line]:
+def _batch_lines(explained: Explanation, *, is_of_run: bool) -> Iterator[Line]:
     batch = explained.batch or {}
     if "intents" not in batch:  # of another record, or a refusal that a program noted
         yield TextTable([(name, _field_text(name, value)) for name, value in batch.items()])
         return
+    by = batch["submitter"]
+    if is_of_run and by == OPERATOR:
+        by = "the run for its agents"
     yield (
-        f"batch {batch['batch_id']}, submitted by {batch['submitter']}, decided at "
+        f"batch {batch['batch_id']}, submitted by {by}, decided at "
         f"{explained.sim_time:g} s when the world was at seq {explained.seq_before} "
         f"(record {explained.record}); by the rules of {explained.rules}"
     )

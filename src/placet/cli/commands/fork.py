@@ -1,6 +1,7 @@
 """`placet fork`: fork a world, and optionally re-execute the later inputs of its parent in it."""
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
@@ -9,13 +10,16 @@ from placet.cli import completion
 from placet.cli.domains import AgainBy, again_by
 from placet.cli.progress import read_log
 from placet.cli.terminal import (
+    AsJson,
     CommandError,
     Line,
     Output,
     StoreArgument,
     TextTable,
+    json_line,
     pluralize,
-    with_json,
+    say_lines,
+    show,
 )
 from placet.kernel.control.operator_patch import EFFECTS
 from placet.schemas.codec import Json, from_json
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from placet.history.counterfactual import CounterfactualReport
     from placet.history.fork import Fork
     from placet.history.position import Position
+    from placet.scenarios.scenario import Scenario
 
 _CHANGED_SHOWN: Final = 10
 
@@ -60,6 +65,33 @@ _Put: TypeAlias = Annotated[
         "all its fields; null deletes an entity. Repeatable.",
     ),
 ]
+_Setting: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--setting",
+        metavar="KEY=VALUE",
+        help="Continue the run with another setting of its scenario, such as settings.max_step=2. "
+        "Repeatable. (--set changes the state.)",
+    ),
+]
+_Dropped: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="A",
+        help="Start without this agent. Repeatable.",
+        autocompletion=completion.agents,
+    ),
+]
+_World: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Name of the new world. Default: a new name.")
+]
+_Replay: TypeAlias = Annotated[
+    bool, typer.Option("--replay", help="Re-execute the parent's later inputs in the fork.")
+]
+_Run: TypeAlias = Annotated[
+    bool,
+    typer.Option("--run", help="Run the fork to its end, as `placet run --resume NEW` does."),
+]
 _Effects: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -70,7 +102,6 @@ _Effects: TypeAlias = Annotated[
 ]
 
 
-@with_json
 def fork(
     store: StoreArgument,
     new: Annotated[
@@ -80,26 +111,17 @@ def fork(
     at: _At = None,
     at_tick: _AtTick = None,
     at_record: _AtRecord = None,
+    setting: _Setting = None,
     put: _Put = None,
-    drop_agent: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A",
-            help="Start without this agent. Repeatable.",
-            autocompletion=completion.agents,
-        ),
-    ] = None,
+    drop_agent: _Dropped = None,
     seed: _Seed = None,
-    world: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the new world. Default: a new name.")
-    ] = None,
+    world: _World = None,
     effects: _Effects = None,
-    replay: Annotated[
-        bool,
-        typer.Option("--replay", help="Re-execute the parent's later inputs in the fork."),
-    ] = False,
+    replay: _Replay = False,
+    run: _Run = False,
     domain: AgainBy = None,
-) -> Output:
+    as_json: AsJson = False,
+) -> int:
     """Fork a world into a separate log.
 
     The parent may be running. The fork begins with the parent's records up to the position, so it
@@ -107,10 +129,12 @@ def fork(
     """
     if sum(number is not None for number in (at, at_tick, at_record)) > 1:
         raise typer.BadParameter("give one of --at, --at-tick and --at-record")
+    _require_alone(setting, put, drop_agent, effects, replay)
     # Here, because pydantic and scenarios come with them.
     from placet.history import fork as forking  # noqa: PLC0415  # see above
     from placet.history.position import Position  # noqa: PLC0415  # see above
-    from placet.scenarios.resume import indivisible_ns  # noqa: PLC0415  # see above
+    from placet.scenarios.fork import fork_run  # noqa: PLC0415  # see above
+    from placet.scenarios.resume import indivisible_ns_of, scenario_in  # noqa: PLC0415  # see above
 
     options = forking.ForkOptions(
         world=world,
@@ -121,13 +145,81 @@ def fork(
         is_replayed=replay,
     )
     log = read_log(store, "fork")
-    tick_ns = indivisible_ns(log)
+    scenario, domains = scenario_in(log), again_by(domain, log)
+    if run and (scenario is None or replay):
+        raise typer.BadParameter("--run continues a run of `placet run`, without --replay")
+    tick_ns = None if scenario is None else indivisible_ns_of(scenario)
     position = Position(seq=at, tick=at_tick, record=at_record, whole_ticks_ns=tick_ns)
+    values = _settings(scenario, store, setting or [])
     try:
-        made = forking.fork(log, new, options, at=position, domains=again_by(domain))
+        if values:
+            again = fork_run(log, new, values, world=world, at=position, seed=seed, domains=domains)
+            made = again.made
+        else:
+            made = forking.fork(log, new, options, at=position, domains=domains)
     except ValueError as error:  # a name that is none
         raise CommandError(str(error)) from error
-    return Output(made.as_dict, _lines(store, made, position))
+    lines = _lines(store, made, position, values)
+    if run:
+        return _run_on(made, lines, as_json=as_json)
+    if scenario is not None and not replay:
+        lines += ["Run it on:", f"  placet run --resume {quote(_path_of(made))}"]
+    return show(Output({**made.as_dict(), "settings": values}, lines), as_json=as_json)
+
+
+def _require_alone(setting: list[str] | None, *others: object) -> None:
+    if setting and any(others):
+        raise typer.BadParameter(
+            "--setting continues a run, without --set, --drop-agent, --replay and --effects; make "
+            "a fork of the fork for them"
+        )
+
+
+def _path_of(made: "Fork") -> str:
+    return unquoted(made.store.removeprefix("sqlite:///"))
+
+
+def _run_on(made: "Fork", lines: Sequence[Line], *, as_json: bool) -> int:
+    """Print the fork, run it to its end, and return the exit code of the run."""
+    from placet.cli.commands.run import run  # noqa: PLC0415  # only here
+
+    if not as_json:
+        say_lines(lines)
+    return run(resume=_path_of(made), as_json=as_json)
+
+
+def _settings(scenario: "Scenario | None", store: str, given: Sequence[str]) -> dict[str, Json]:
+    """Return the values of `--setting` by dotted key, each of the type that it has in the run.
+
+    Raises:
+        BadParameter: One is not of the form `KEY=VALUE`.
+        CommandError: The log is of no scenario.
+        ScenarioError: A value is invalid.
+    """
+    from placet.scenarios.loader import parse_value, split_override  # noqa: PLC0415  # pydantic
+    from placet.scenarios.scenario import full_key  # noqa: PLC0415  # likewise
+    from placet.scenarios.settings import settings_of  # noqa: PLC0415  # likewise
+    from placet.scenarios.values import ScenarioError  # noqa: PLC0415  # likewise
+
+    if not given:
+        return {}
+    if scenario is None:
+        raise CommandError(
+            f"{store} is of no scenario, so it has no settings to change; --set changes the state"
+        )
+    were = {one.key: one.value for one in settings_of(scenario)}
+    values: dict[str, Json] = {}
+    for each in given:
+        try:
+            path, text = split_override(each)
+        except ScenarioError as error:
+            raise typer.BadParameter(
+                f"expected KEY=VALUE, such as settings.max_step=2, got {each!r}",
+                param_hint="--setting",
+            ) from error
+        key = full_key(".".join(path))
+        values[key] = parse_value(text.strip(), were.get(key), f"--setting {each}")
+    return values
 
 
 def _effects(effects: str | None, *, is_replayed: bool) -> str:
@@ -154,16 +246,16 @@ def _assignment(text: str) -> tuple[str, Json]:
         ) from error
 
 
-def _lines(store: str, made: "Fork", at: "Position") -> list[Line]:
-    path = unquoted(made.store.removeprefix("sqlite:///"))
+def _lines(store: str, made: "Fork", at: "Position", values: "dict[str, Json]") -> list[Line]:
     lines: list[Line] = [
-        f"{path} is a fork of {store} at seq {made.seq}, named {made.world}",
+        f"{_path_of(made)} is a fork of {store} at seq {made.seq}, named {made.world}",
         TextTable(
             [
                 ("parent", f"{made.parent}, up to record {made.record - 1}, hash {made.chain}"),
                 ("digest", made.digest),
                 ("seed", str(made.seed)),
                 ("effects", made.effects),
+                *((key, json_line(value)) for key, value in values.items()),
             ]
         ),
     ]

@@ -116,7 +116,7 @@ def _source(store: str, domain: list[str] | None, portrayal: str | None) -> "Sou
     log = log_to_read(store)
     if not log.count():
         raise CommandError(f"{store} is empty: there is no world in it to play")
-    return Source(log, again_by(domain), store, domain or (), _portrayals(log, portrayal))
+    return Source(log, again_by(domain, log), store, domain or (), _portrayals(log, portrayal))
 
 
 def _folder_app(

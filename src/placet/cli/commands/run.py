@@ -213,6 +213,7 @@ def run(
             workers=called_by,
         )
         show = partial(session.finish, as_json=as_json, on_workers=called_by is not None)
+        show = partial(show, portrayal=session.drawn_by(chosen, scenario))
         return show(report, store, stop, verify=not no_verify, collected=collected)
 
 

@@ -228,8 +228,12 @@ def finish(
     as_json: bool,
     collected: Path | None = None,
     on_workers: bool = False,
+    portrayal: str | None = None,
 ) -> int:
-    """Verify the log of a run, print its report, and return the exit code."""
+    """Verify the log of a run, print its report, and return the exit code.
+
+    `portrayal` is the path of a scenario file that says how a player draws the run.
+    """
     verification = _verified(report, store) if verify else None
     if verification is not None:
         report.head = verification.head  # closing the world may have added records
@@ -241,12 +245,24 @@ def finish(
         rows = {} if collected is None else {"collected": str(collected)}
         say_json({**report.as_dict(), **at_end, **rows})
     else:
-        say_lines(report_lines(report, verification, stop.name, on_workers=on_workers))
+        say_lines(
+            report_lines(
+                report, verification, stop.name, on_workers=on_workers, portrayal=portrayal
+            )
+        )
         if collected is not None:
             say(f"  The collected rows are in {collected}.")
     if verification is not None and not verification.is_ok:
         return 1
     return stop.exit_code
+
+
+def drawn_by(scenario: Scenario, name: str | None) -> str | None:
+    """Return the path of the file that says how a player draws a run; None of another run.
+
+    A player finds the portrayals of bundled scenarios by the log.
+    """
+    return name if name is not None and scenario.portrayal and Path(name).is_file() else None
 
 
 def collected_at(scenario: Scenario, store: str, to: str | None) -> Path | None:
@@ -304,6 +320,7 @@ def report_lines(
     stopped_by: str,
     *,
     on_workers: bool = False,
+    portrayal: str | None = None,
 ) -> Iterator[Line]:
     """Yield the report of a run as lines and tables: results, log verification, next commands.
 
@@ -311,6 +328,7 @@ def report_lines(
         report: Results of the run.
         verification: Verification of the run's log; None if it was not verified.
         stopped_by: Name of the signal that ended the run, if one did.
+        portrayal: Path of a scenario file that says how a player draws the run; None of another.
         on_workers: Workers called the policies.
     """
     scenario = report.scenario
@@ -341,7 +359,7 @@ def report_lines(
         yield "  contention"
         yield TextTable(contests, indent="    ")
     yield ""
-    yield from _kept(report, verification)
+    yield from _kept(report, verification, portrayal)
 
 
 def _figures(report: RunReport) -> list[tuple[str, str]]:
@@ -413,7 +431,9 @@ def _contests(report: RunReport) -> list[tuple[str, str]]:
     return [*rows, ("most contended pairs", ", ".join(lost))] if lost else rows
 
 
-def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[Line]:
+def _kept(
+    report: RunReport, verification: IntegrityReport | None, portrayal: str | None
+) -> Iterator[Line]:
     if report.store == MEMORY:
         yield "  The log was in memory and is gone; leave out --store to keep it in a file."
         return
@@ -439,6 +459,9 @@ def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[L
     agent_id = next((member.agent_id for member in report.scenario.members()), None)
     if agent_id is not None and report.scenario.domain == "world":
         yield f"    placet replay {name} --path world.agents/{agent_id}"
+    drawn_by = "" if portrayal is None else f" --portrayal {quote(portrayal)}"
+    yield f"    placet play {name}{drawn_by}"
+    yield f"    placet report {name}{drawn_by}"
     domain = report.scenario.domain
     is_found = ":" not in domain or domain in BUNDLED.values()
     yield f"    placet verify {name}" + ("" if is_found else f" --domain {domain}")

@@ -80,7 +80,8 @@ def verify(
     else:
         from placet.history.verify_log import verify_log  # noqa: PLC0415  # and pydantic with it
 
-        verification = verify_log(read_log(store, "verify"), again_by(domain))
+        log = read_log(store, "verify")
+        verification = verify_log(log, again_by(domain, log))
         integrity, report = verification.integrity, verification.as_dict()
         if domain:
             _require_verified(store, verification)

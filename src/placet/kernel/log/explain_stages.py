@@ -17,6 +17,7 @@ from placet.kernel.ledger.dedup_window import PLAIN, DedupEntry
 from placet.kernel.ledger.stored_verdict import unpack
 from placet.kernel.ledger.token_buckets import charges_on, work_charges
 from placet.kernel.log.divergence import STRUCTURE_NOTICES, BatchRecord
+from placet.kernel.log.sandbox import Read
 from placet.kernel.log.verify import Verifier
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import State
@@ -388,6 +389,22 @@ def _compare_domain(past: Verifier, record: BatchRecord, batch: CheckedBatch) ->
         name = batch.intents[index]["kind"]
         kind = None if registry is None else registry.kinds.get(name)
         yield compared_kind(registry, index, name, None if kind is None else kind.version)
+        yield from (
+            _compared_read(past.state, read) for read in past.reads if read.position == index
+        )
+
+
+def _compared_read(state: State, read: Read) -> dict[str, Json]:
+    """Return one read of a rule, with the latest change of the entity before the batch."""
+    stamp = state.stamp(read.collection, read.entity)
+    place = f"{read.collection}/{read.entity}"
+    return {
+        "index": read.position,
+        "read": place if read.field is None else f"{place}/{read.field}",
+        "value": thaw(read.value),
+        "changed_seq": None if stamp is None else stamp.seq,
+        "changed_by": None if stamp is None else stamp.by,
+    }
 
 
 def compared_kind(
@@ -428,6 +445,11 @@ def _describe_domain(compared: Compared) -> Iterator[str]:
         return
     if "due" in compared:
         yield f"the rules run when the batch is due, at {compared['due']:g} s"
+    elif "read" in compared:
+        stamp, by = compared["changed_seq"], compared["changed_by"]
+        since = "" if stamp is None else f" (its entity last changed at seq {stamp}, by {by})"
+        value = format_value(compared["value"])
+        yield f"intent {compared['index']} read {compared['read']} = {value}{since}"
     elif "validator" in compared:
         yield f"effect validator {compared['validator']} ran first, before the rule of each intent"
     else:

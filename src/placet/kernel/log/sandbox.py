@@ -5,7 +5,7 @@ journal keeps the one record that was made, for comparison with the log.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from placet.kernel.commit.commit import DecisionRecorder, Journal
 from placet.kernel.context import GateContext
@@ -22,6 +22,7 @@ from placet.kernel.state.draft_interfaces import Sized
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import Json
 from placet.schemas.config import Quota
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.log.record import (
@@ -38,6 +39,9 @@ from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
     from placet.kernel.columns.verdict import ColumnVerdict
+
+READS_MAX: Final = 64
+"""Largest number of reads that an explanation lists."""
 
 
 class RecordingDraft(Transaction):
@@ -74,6 +78,69 @@ class RecordingDraft(Transaction):
         self.drawn.append(Draw(purpose, self.tick, self.now_ns, self.ordinal, self.agent_id, value))
 
 
+class Read(NamedTuple):
+    """A field that a rule read.
+
+    Attributes:
+        position: Position of the intent in its batch.
+        collection: Name of the collection.
+        entity: Id of the entity.
+        field: Name of the field; None if the rule asked for the entity as a whole.
+        value: The value that the rule got; of an entity its fields, or None if it does not exist.
+    """
+
+    position: int
+    collection: str
+    entity: str
+    field: str | None
+    value: Json
+
+
+class ReadingDraft(RecordingDraft):
+    """The draft of a re-execution that is explained; it keeps the reads of the rules.
+
+    Attributes:
+        reads: The reads of the batch since `open_batch`, each field once, at most `READS_MAX`.
+    """
+
+    __slots__ = ("_is_known", "reads")
+
+    def __init__(self, state: State, seed: int, ledger: Ledger) -> None:
+        super().__init__(state, seed, ledger)
+        self.reads: list[Read] = []
+        self._is_known: set[tuple[int, str, str, str | None]] = set()
+
+    def open_batch(self, batch: Sized | None = None) -> None:
+        """Start a batch and clear the recorded draws and reads."""
+        self.reads.clear()
+        self._is_known.clear()
+        super().open_batch(batch)
+
+    def get(self, collection: str, entity: str, field: str, default: Json = None) -> Json:
+        """Read one field and record it."""
+        value = super().get(collection, entity, field, default)
+        self._note_read(collection, entity, field, value)
+        return value
+
+    def exists(self, collection: str, entity: str) -> bool:
+        """Return whether an entity exists, and record the question."""
+        row = super().entity(collection, entity)
+        self._note_read(collection, entity, None, row if row is None else dict(row))
+        return row is not None
+
+    def entity(self, collection: str, entity: str) -> Mapping[str, Json] | None:
+        """Return all fields of an entity, and record them."""
+        row = super().entity(collection, entity)
+        self._note_read(collection, entity, None, row if row is None else dict(row))
+        return row
+
+    def _note_read(self, collection: str, entity: str, field: str | None, value: Json) -> None:
+        key = (self._position, collection, entity, field)
+        if key not in self._is_known and len(self.reads) < READS_MAX:
+            self._is_known.add(key)
+            self.reads.append(Read(*key, value))
+
+
 class Sandbox:
     """A gate that re-executes records over a replay's state and ledger; it stores no log."""
 
@@ -85,11 +152,14 @@ class Sandbox:
         ledger: Ledger,
         header: Header,
         validator: EffectValidator | None = None,
+        *,
+        records_reads: bool = False,
     ) -> None:
         self._records: list[bytes] = []
         self._journal = Journal(self._records.append)
         self.registry, self.world, self.seed = registry, header.world, header.seed
-        self.draft = RecordingDraft(state, header.seed, ledger)
+        draft_type = ReadingDraft if records_reads else RecordingDraft
+        self.draft = draft_type(state, header.seed, ledger)
         self.context = GateContext(registry, structure.check_recorded, ledger, state, self.draft)
         self.context.checks_shares = False
         self.rules = DomainRules(validator)

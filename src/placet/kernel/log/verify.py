@@ -32,7 +32,7 @@ from placet.kernel.log.divergence import (
     name_of_rule,
 )
 from placet.kernel.log.replay import Replayer, seqs_of
-from placet.kernel.log.sandbox import Sandbox
+from placet.kernel.log.sandbox import Read, ReadingDraft, Sandbox
 from placet.kernel.plugin.boundary import PluginError
 from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import Registry
@@ -109,6 +109,7 @@ class Verifier(Replayer):
         intents: Number of their intents; a column batch has one a row.
         hooks: Number of re-executed registrations, ticks, settlements and other hooks.
         unverified: Ranges of records that were folded and not re-executed, with the reason.
+        records_reads: Keep the reads of the rules in `dry_run`; set before the first dry run.
         on_fault: Called with each exception of a rule in `dry_run`, and with the name of the rule.
         refused_by_host: Number of refusals that only the effect validator can have made, while it
             is not available.
@@ -137,6 +138,7 @@ class Verifier(Replayer):
         self.is_folding, self.uses_arrays = False, True
         self.batches = self.intents = self.hooks = 0
         self.refused_by_host = 0
+        self.records_reads = False
         self.on_fault: FaultSink = ignore_fault
         self.unverified: list[Unverified] = []
 
@@ -167,6 +169,12 @@ class Verifier(Replayer):
     def drawn(self) -> tuple[Draw, ...]:
         """Random draws of the rules in the latest record."""
         return () if self._sandbox is None else tuple(self._sandbox.draft.drawn)
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """Reads of the rules in the latest dry run; none without `records_reads`."""
+        draft = None if self._sandbox is None else self._sandbox.draft
+        return tuple(draft.reads) if isinstance(draft, ReadingDraft) else ()
 
     @property
     def why_not(self) -> str:
@@ -398,6 +406,7 @@ class Verifier(Replayer):
                 self.ledger,
                 header,
                 host,
+                records_reads=self.records_reads,
             )
         return self._sandbox
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from placet.lab.reporting.page import MARK, render
 from placet.lab.reporting.run_report import run_page
 from placet.lab.reporting.study_report import study_page
-from placet.lab.stores import Store, log_of
 from placet.scenarios.portrayals import given_portrayals
 from placet.schemas.keywords import explain_keywords
+from placet.stores.reading import Store, as_log
 from placet.stores.url import file_of
 from placet.sweeps.errors import LabError
 from placet.sweeps.files import replaced_whole
@@ -48,7 +48,7 @@ def report(
         folder = Path(source)
         page, stem = study_page(folder, Results.load(folder)), folder.resolve().name
     else:
-        log = log_of(source)
+        log = as_log(source)
         portrayals = None if portrayal is None else given_portrayals(portrayal)
         page = run_page(log, None if collected is None else Path(collected), portrayals)
         path = file_of(log)

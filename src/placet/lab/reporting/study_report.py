@@ -91,19 +91,35 @@ def _runs(results: Results) -> list[Figure]:
 
 def _multiples(results: Results) -> ReportSection:
     """Draw each outcome over each option."""
+    drawn, alike = _varying(results, results.outcomes)
     return ReportSection(
         title="Outcomes over options",
-        figures=_figures(results, results.outcomes),
-        empty="The runs differ by their seeds only, or have no outcome that is a number.",
+        figures=_figures(results, drawn),
+        empty=alike or "The runs differ by their seeds only, or have no outcome that is a number.",
+        note=alike,
     )
 
 
 def _intents(results: Results) -> ReportSection:
+    drawn, alike = _varying(results, _MEASURES)
     return ReportSection(
         title="Intents over options",
-        figures=_figures(results, _MEASURES),
-        empty="The runs differ by their seeds only.",
+        figures=_figures(results, drawn),
+        empty=alike or "The runs differ by their seeds only.",
+        note=alike,
     )
+
+
+def _varying(results: Results, measures: Sequence[str]) -> tuple[list[str], str]:
+    """Return the measures that vary over the runs, and a sentence about the others."""
+    alike: dict[str, Json] = {}
+    for measure in measures:
+        found = {canonical(row[measure]): row[measure] for row in results}
+        if len(results) > 1 and len(found) == 1 and results.parameters:
+            alike[measure] = next(iter(found.values()))
+    shown = ", ".join(f"{_title_of(name)} = {text_of(value)}" for name, value in alike.items())
+    note = f"The same in all runs, and not drawn: {shown}." if shown else ""
+    return [measure for measure in measures if measure not in alike], note
 
 
 def _figures(results: Results, measures: Sequence[str]) -> list[Figure]:

@@ -24,7 +24,7 @@ from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rules_version import rules_in
 from placet.kernel.state.tree import WorldState
 from placet.lab.intervals import wilson
-from placet.lab.stores import Store, log_of, require_unwritten
+from placet.lab.stores import require_unwritten
 from placet.lab.turning.blame import Blame, Tipping, find_causes
 from placet.lab.turning.continuation import (
     Continuation,
@@ -42,6 +42,7 @@ from placet.scenarios.ticks import tick_ns_of
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.printable import printable_html
+from placet.stores.reading import Store, as_log
 from placet.sweeps.errors import LabError
 from placet.sweeps.outcome import Outcome, decided, find_outcome, name_of
 from placet.tables.table import html_rows
@@ -204,7 +205,7 @@ def turning_point(
         StoreError: The log cannot be read.
     """
     _check_options(every, seeds, threshold)
-    log = log_of(store)
+    log = as_log(store)
     require_unwritten(log)
     run, completed = run_source(log)
     function = find_outcome(outcome) if isinstance(outcome, str) else outcome
