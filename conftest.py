@@ -6,11 +6,13 @@ same examples. Hence CI searches a third of them, and `HYPOTHESIS_PROFILE=nightl
 """
 
 import asyncio
+import gc
 import os
 import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -131,6 +133,20 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     if config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword:
         return None
     return f"placet: {LEVELS.get(config.option.markexpr, 'tests of -m')}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without garbage collections, and exclude what was loaded from later ones.
+
+    A third of the collection's time would go into walks over modules and tests that stay.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
