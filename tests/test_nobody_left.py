@@ -16,7 +16,6 @@ from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import resume, take
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import NO_ENTITIES, WorldState
-from placet.runtime.state_path import KnownState
 from placet.schemas.errors import DomainError
 from placet.server.viewpoint import Viewpoint
 from placet.sweeps.outcome import decided
@@ -110,7 +109,7 @@ READERS = {
     "agent over HTTP": lambda simulation, _: [
         len(Viewpoint("h_1", "h_1").state(simulation.kernel, path)) for path in (PREY, EGGS)
     ],
-    "outcome": lambda simulation, _: sizes(KnownState.of(simulation.state)),
+    "outcome": lambda simulation, _: sizes(simulation.state),
 }
 
 
@@ -125,7 +124,7 @@ def test_a_name_that_was_never_heard_of_still_raises_with_the_nearest():
     for state in (
         simulation.state,
         simulation.view("h_1").state,
-        KnownState.of(simulation.state),
+        simulation.state,
     ):
         with pytest.raises(KeyError, match=r"'zoo\.pray'; did you mean 'zoo\.prey'"):
             state["zoo.pray"]
@@ -133,7 +132,7 @@ def test_a_name_that_was_never_heard_of_still_raises_with_the_nearest():
     for seen_by in (None, "h_1"):
         with pytest.raises(KeyError, match=r"nothing at 'zoo\.pray'"):
             Viewpoint("operator", seen_by).state(simulation.kernel, "zoo.pray")
-    assert decided(is_empty, KnownState.of(simulation.state))
+    assert decided(is_empty, simulation.state)
 
 
 def test_an_empty_collection_is_not_iterated_over():

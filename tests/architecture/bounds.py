@@ -355,6 +355,22 @@ BOUNDS: Final = (
         "the oldest fault is logged as new; no more versions are logged",
     ),
     Bound(
+        "faults that the pages show",
+        ("runtime/telemetry/fault_reports.py:FaultReports._kept",),
+        "{placet.runtime.telemetry.fault_reports:FAULTS_KEPT}",
+        "a traceback of {placet.history.tracebacks:TRACEBACK_CHARS_MAX} characters each",
+        "",
+        "the oldest is forgotten",
+    ),
+    Bound(
+        "stories of a played world",
+        ("server/history/timelines.py:PlayedWorld._stories",),
+        "{placet.server.history.timelines:_STORIES_MAX}",
+        "{placet.history.timeline.story:ENTRIES_MAX} entries each",
+        "",
+        "the story of the oldest request is read again; the oldest entries are left out",
+    ),
+    Bound(
         "intents admitted at one moment, not summed yet",
         (
             "kernel/ledger/ordinals.py:Ordinals.pending",

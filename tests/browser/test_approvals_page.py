@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from placet.schemas.codec import Json
 from tests.server.approval_desk import TOKENS
 from tests.server.approval_server import DeskServer, running_desk
 
@@ -104,18 +105,33 @@ def test_an_amendment_shows_its_faults_and_then_what_ran(browser, desk):
         expect(amend).to_be_focused()
         amend.click()
         assert '"euro": 50' in arguments.input_value()
+        look = page.get_by_role("button", name="Show what would run")
         send = page.get_by_role("button", name="Approve these instead")
+        expect(send).to_be_disabled()
+        look.click()
+        expect(page.locator(".decide > .form-error")).to_contain_text("Change one")
         for text, fault in [
             ('{"to": "zoe", "euro": }', "This is no JSON object"),
             ("[1]", "This is no JSON object"),
+            ('{"to": "zoe", "euro": 5,\n"euro": 400}', 'line 2: the key "euro" comes twice'),
+            ('{"to": "zoe", "euro": NaN}', "a value is expected, not “NaN”"),
             ('{"to": "zoe", "euro": 900}', "less than or equal to 500, got 900"),
             ('{"to": "zoe", "euro": 200}', "a person approves it"),
         ]:
             arguments.fill(text)
-            send.click()
+            look.click()
             expect(page.locator(".amend .form-error")).to_contain_text(fault)
-            expect(send).to_be_enabled()
+            expect(look).to_be_enabled()
+            expect(send).to_be_disabled()
         arguments.fill('{"to": "zoe", "euro": 4}')
+        look.click()
+        shown = page.locator(".foreseen")
+        expect(shown.locator(".tree > li")).to_have_text(['to "zoe"', "euro 4"])
+        expect(shown.locator(".plan-changes")).to_have_text("desk.paid/zoe/euro 4")
+        arguments.press_sequentially(" ")  # another text is not what was shown
+        expect(send).to_be_disabled()
+        expect(shown).to_be_hidden()
+        look.click()
         send.click()
         expect(page.locator(".outcome.amended")).to_contain_text("amended by bob")
         expect(page.locator(".plan.approved")).to_contain_text("euro 4")
@@ -129,7 +145,7 @@ def test_hostile_text_stays_text_and_large_numbers_stay_exact(browser, desk):
         about={"goal": f"{HOSTILE}{'x' * 4_000}", HOSTILE: "y" * 4_000},
     )
     with page_of(browser, desk, "bob") as page:
-        expect(page.locator(".plan h3")).to_contain_text("<img src=x onerror=alert(1)>\ufffdgnp")
+        expect(page.locator(".plan h3")).to_contain_text("<img src=x onerror=alert(1)>\\u202egnp")
         expect(page.locator(".plan")).to_contain_text("9007199254740993")
         assert page.locator("img").count() == 0
         assert "\u202e" not in page.locator("body").inner_text()
@@ -199,7 +215,7 @@ def test_the_name_of_a_call_is_said_once_and_its_defaults_are_marked(browser, de
     with page_of(browser, desk, "bob") as page:
         card = page.locator(".plan")
         expect(card.locator("h3")).to_have_text("desk.pay")
-        expect(card.locator(".tree > li")).to_have_text(["to zoe", "euro 50"])
+        expect(card.locator(".tree > li")).to_have_text(['to "zoe"', "euro 50"])
         assert card.inner_text().count("desk.pay") == 1
 
 
@@ -244,10 +260,10 @@ def test_the_dashboard_has_the_same_requests_and_one_navigation(browser, desk):
     with page_of(browser, desk, "operator", "") as page:
         expect(page.locator("#plans")).to_have_text("1 request waits for your decision")
         pages = page.get_by_role("navigation", name="Pages").get_by_role("link")
-        expect(pages).to_have_text(["Dashboard", "Approvals", "Player"])
+        expect(pages).to_have_text(["Dashboard", "Approvals", "Player", "API"])
         page.get_by_role("button", name="Deny: desk.pay").click()
         expect(page.locator(".outcome.denied")).to_contain_text("denied by operator")
-        page.get_by_role("link", name="Approvals").click()
+        page.get_by_role("link", name="Approvals", exact=True).click()
         expect(page.get_by_role("heading", name="Requests for approval")).to_be_visible()
         expect(page.locator(".outcome.denied")).to_contain_text("denied by operator")
         page.get_by_role("button", name="Sign out").click()
@@ -260,3 +276,68 @@ def test_the_player_of_a_served_world_decides_too(browser, desk):
         panel = page.get_by_role("region", name="Requests for approval")
         panel.get_by_role("button", name="Approve: desk.pay").click()
         expect(panel.locator(".outcome.approved")).to_be_visible()
+
+
+VALUES: tuple[Json, ...] = (
+    *(
+        None,
+        "null",
+        "",
+        "(empty)",
+        "nothing",
+        True,
+        "true",
+        False,
+        0,
+        "0",
+        -0.0,
+        1,
+        "1",
+        1.0,
+        "1.0",
+    ),
+    *(2**53, 2**53 + 1, str(2**53), 1e300, [], "[]", {}, "{}", [None], ["null"], [1], ["1"], [[]]),
+    *(
+        [1, "2"],
+        ["1", 2],
+        ["1,2"],
+        ["1", "2"],
+        [{}],
+        {"0": 1},
+        {"a": 1},
+        {"a": "1"},
+        {"a": {"b": 1}},
+    ),
+    *({"a": {}, "b": 1}, {"a": {"b": 1, "c": 2}}, {"a": {"b": 1}, "c": 2}, {"": ""}, {" ": ""}),
+    *({"constructor": 1}, {"__proto__": 1}, {"toString": ""}, {"a 1": 2}, {"a": "1\nb 2"}),
+    *({"a": 1, "b": 2}, list(range(9)), {str(k): k for k in range(9)}, "1 item", "a ", "a", " a"),
+    *("a\u202eb", "a\\u202eb", "ab", "a\u200bb", "a\nb", "a\\nb", "a b", "a  b", "a\xa0b", "a\tb"),
+    *("\xe9", "e\u0301", "\u0430", '"a"', "'a'", "a\ufffdb", "a\0b", "<b>", "&lt;b>"),
+)
+"""Values of which each is shown in another way than all others."""
+
+
+def test_different_values_never_look_alike(browser, desk):
+    desk.ask(*[["bank.send", {"answer": "7", "value": value}] for value in VALUES])
+    with page_of(browser, desk, "bob") as page:
+        trees = page.locator(".plan-actions > li > .tree")
+        expect(trees).to_have_count(len(VALUES))
+        shown = trees.evaluate_all("all => all.map(one => one.innerText)")
+        assert len(set(shown)) == len(VALUES)
+        whole = "\n".join(shown)
+        for junk in (
+            "native code",
+            "[object",
+            "undefined",
+            "NaN",
+            "\u202e",
+            "\u200b",
+            "\ufffd\ufffd",
+        ):
+            assert junk not in whole
+        assert 'value "a\\u202eb"' in whole
+        title = page.locator(".escape", has_text="202e").first.get_attribute("title")
+        assert title == "U+202E right-to-left override"
+        expect(page.locator(".remark")).to_contain_text(
+            ["not in Unicode NFC", "Cyrillic letters that look like Latin ones"]
+        )

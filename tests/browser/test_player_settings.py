@@ -14,7 +14,7 @@ from placet.history.reader import check_integrity
 from placet.scenarios.resume import find_run
 from placet.server.history.series import series_of
 from placet.stores.reading import log_to_read
-from tests.browser.conftest import START_MS_MAX, looking
+from tests.browser.conftest import looking
 
 pytestmark = pytest.mark.slow
 
@@ -40,14 +40,6 @@ options = { infect = 0.04, recover = 0.05 }
 [collect]
 world = { sick = "sick_counts:sick" }
 """
-
-
-@pytest.fixture(autouse=True)
-def _patience() -> Iterator[None]:
-    """Processes begin and end here: wait for them as for a page."""
-    expect.set_options(timeout=START_MS_MAX)
-    yield
-    expect.set_options(timeout=None)
 
 
 @pytest.fixture

@@ -319,7 +319,8 @@ def sick(state):
 
 def by_state(state):
     rows = state["sir.people"].values()
-    return {name: sum(row["state"] == at for row in rows) for at, name in enumerate("SIR")}
+    named = {"infectious": 1, "recovered": 2}
+    return {name: sum(row["state"] == at for row in rows) for name, at in named.items()}
 """
 COLLECT = (
     'collect={ world = { sick = "sir_counts:sick", by_state = "sir_counts:by_state" }, '
@@ -357,9 +358,14 @@ def test_collected_series_have_names_values_and_a_click_goes_there(browser, fold
         now = int(re.findall(r"\d+", sick.get_attribute("aria-label") or "")[0])
         expect(page.locator("#map-legend")).to_contain_text(f"infectious ({now})")
         keys = page.locator("#series .dot").evaluate_all(KEYS)
-        values = ["I", "R", "S", "susceptible", "infectious", "recovered"]
+        values = ["infectious", "recovered", "susceptible", "infectious", "recovered"]
         assert [text.split()[0] for text, _ in keys] == values
-        assert len({ink for _, ink in keys}) == 3
+        of_map = {
+            text.split()[0]: ink
+            for text, ink in page.locator("#map-legend .dot").evaluate_all(KEYS)
+        }
+        assert [ink for _, ink in keys] == [of_map[name] for name in values]
+        assert len(set(of_map.values())) == 3
         box = sick.bounding_box()
         assert box is not None
         sick.click(position={"x": box["width"] / 2, "y": 5})

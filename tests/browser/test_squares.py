@@ -13,13 +13,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from placet.schemas.identity import OPERATOR
 from placet.server.credentials import KnownToken, entry_text, hash_of
+from tests.browser.conftest import START_MS_MAX
 from tests.server.process import Running, running
 
 pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TOKENS = {name: f"token-of-{name}" for name in (OPERATOR, "ann", "bob")}
-START_MS_MAX = 20_000
 POSITION = "(name) => client.view.get(`world.agents/${name}`)?.position.slice(0, 2).join()"
 
 
@@ -66,7 +66,7 @@ def player(browser: Browser, pages: str, url: str, name: str) -> Iterator[Page]:
         page.set_default_timeout(START_MS_MAX)
         page.goto(f"{pages}/squares.html?server={url}#agent={name}&token={TOKENS[name]}")
         expect(page.get_by_role("status")).to_have_text(
-            f"You are {name}. Move with the arrow keys.", timeout=START_MS_MAX
+            f"You are {name}. Move with the arrow keys."
         )
         yield page
     finally:
@@ -155,7 +155,6 @@ def test_a_token_that_the_server_does_not_know_ends_the_client(browser, pages, t
         expect(page.get_by_role("status")).to_have_text(
             "Closed: this needs a token that the server knows: "
             "send `Authorization: Bearer <token>`",
-            timeout=START_MS_MAX,
         )
         refused = page.evaluate("client.submit([]).catch((error) => error.message)")
         assert refused == "the client is closed; connect again"

@@ -12,7 +12,7 @@ from placet.cli.terminal import plain_lines
 from placet.domains.world import World
 from placet.history.bisect import bisect
 from placet.history.explain import explain, explain_seq
-from placet.kernel import Kernel, KernelConfig
+from placet.kernel import Kernel, KernelConfig, Kind
 from placet.schemas.config import QuotaSpec
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogAppend, decode_record
@@ -410,3 +410,39 @@ def test_the_value_that_refused_a_batch_is_that_of_its_decision():
         "",
         'world.agents/ann was then {"team":null}',
     ]
+
+
+def spoiled() -> MemoryEventLog:
+    """A log of a rule that raised; its record has the type of the exception alone."""
+    records: list[bytes] = []
+    kernel = kernel_of(Lab(), sink=records)
+    kernel.decide([intent("Fail", {"how": "raise"}, "r1")])
+    assert all(b"domains.py" not in record and b"a bug" not in record for record in records)
+    return in_memory(records)
+
+
+def test_the_exception_of_a_rule_is_found_again_from_the_log():
+    explained = explain(spoiled(), "alice", "r1", [Lab()])
+    (fault,) = explained.faults
+    assert (fault["where"], fault["error"]) == ("rule of Fail", "ZeroDivisionError: a bug")
+    assert fault["place"].endswith("in divide_by_nothing")
+    told = lines_of(explained)
+    assert '      raise ZeroDivisionError("a bug")' in told
+    assert "ZeroDivisionError: a bug (" in str(explained)
+
+
+class Mended(Lab):
+    """The lab, whose kind `Fail` does nothing."""
+
+    kinds = tuple(
+        Kind(kind.name, kind.payload, lambda draft, one: None) if kind.name == "Fail" else kind
+        for kind in Lab.kinds
+    )
+
+
+def test_a_rule_that_raises_no_more_is_said_to_be_another():
+    explained = explain(spoiled(), "alice", "r1", [Mended()])
+    assert explained.faults == ()
+    assert (
+        "its rule raised, and does not raise again: the rule was changed since" in explained.notes
+    )

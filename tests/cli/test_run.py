@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from placet.cli.terminal import CommandError
+from placet.scenarios.failure_note import failure_of
+from placet.stores.reading import log_to_read
 from tests.cli.command_line import TOWN, Process, run_process
 
 KEYS = {
@@ -243,6 +245,11 @@ def test_policy_that_raises_is_named(placet, own, monkeypatch):
         "placet: own: agents.walker.policy: raised ZeroDivisionError: division by zero in tick 4 "
         "(3 s) for walker_2 (people.py, line "
     )
+    noted = failure_of(log_to_read(str(placet.folder / "own.db")))
+    assert noted is not None
+    assert f"placet: {noted.message}\n" == outcome.err
+    assert noted.place.startswith(f"{placet.folder / 'people.py'}:")
+    assert "1 / 0" in noted.traceback
 
 
 def test_policy_that_cannot_be_constructed_is_named(placet, own, monkeypatch):

@@ -390,7 +390,7 @@ def test_a_missing_extra_is_reported_in_one_sentence(name):
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
-    said = "placet.envs needs the extra 'gym': pip install 'placet[gym]'"
+    said = "placet.envs needs the extra 'gym': pip install '.[gym]' in a clone of placet"
     assert done.stderr.endswith(f"ImportError: {said}\n")
 
 

@@ -324,5 +324,8 @@ def test_pictures_need_an_extra_and_environments_without_pictures_do_not():
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
-    said = "render_mode='rgb_array' needs the extra 'render': pip install 'placet[render]'"
+    said = (
+        "render_mode='rgb_array' needs the extra 'render': pip install '.[render]' in a clone of "
+        "placet"
+    )
     assert done.stderr.endswith(f"ImportError: {said}\n")

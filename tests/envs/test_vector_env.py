@@ -133,8 +133,45 @@ def test_a_copy_of_a_vector_goes_on_as_the_original_and_apart(copied):
     assert branch.code_names is branch.worlds[1].code_names
 
 
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_an_episode_of_a_slot_is_counted_once_where_it_ends(mode):
+    vector = VectorEnv(make_line, 2, autoreset_mode=mode)
+    vector.reset(seed=3)
+    rng = np.random.default_rng(2)
+    returns, lengths, waits, counted = np.zeros(6), np.zeros(6, int), np.zeros(6, bool), 0
+    for _ in range(60):
+        between = np.repeat(waits.reshape(2, 3).all(axis=1), 3)
+        if mode is AutoresetMode.SAME_STEP:
+            returns[between], lengths[between], waits[between] = 0, 0, False
+        _, rewards, ends, cuts, infos = vector.step(rng.integers(0, 3, 6))
+        found = infos.get("_episode", np.zeros(6, bool))
+        for slot in range(6):
+            if mode is AutoresetMode.NEXT_STEP and between[slot]:
+                returns[slot], lengths[slot], waits[slot] = 0, 0, False
+                assert not found[slot]
+                continue
+            is_end = not waits[slot] and (ends[slot] or cuts[slot])
+            if not waits[slot]:
+                returns[slot], lengths[slot] = returns[slot] + rewards[slot], lengths[slot] + 1
+            assert found[slot] == is_end
+            if is_end:
+                assert infos["episode"]["r"][slot] == returns[slot]
+                assert infos["episode"]["l"][slot] == lengths[slot] <= 6
+                waits[slot], counted = True, counted + 1
+    assert counted > 40
+
+
+def test_a_wrapper_that_would_count_waiting_slots_is_refused():
+    vector = RecordEpisodeStatistics(VectorEnv(make_line, 2))
+    vector.reset(seed=1)
+    for _ in range(5):
+        vector.step(np.zeros(6, np.int64))
+    with pytest.raises(ValueError, match="'episode' but this key already exists"):
+        vector.step(np.zeros(6, np.int64))
+
+
 def test_wrappers_of_gymnasium_work():
-    vector: Any = DictInfoToList(RecordEpisodeStatistics(VectorEnv(make_line, 2)))
+    vector: Any = DictInfoToList(VectorEnv(make_line, 2))
     vector.reset(seed=1)
     episodes: list[Any] = []
     for _ in range(20):

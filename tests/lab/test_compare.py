@@ -150,3 +150,24 @@ def test_compare_by_an_option_says_over_which_values_of_others_it_pools(tmp_path
     run_scenarios(scenarios, seeds=[1, 2], jobs=1, to=tmp_path / "study")
     assert run_command(["compare", str(tmp_path / "study"), "--by", "ticks"]) == 0
     assert "pooled over settings.refused = , walk 2" in capsys.readouterr().out
+
+
+def test_a_study_of_two_codes_is_compared_within_each_code_by_pair_by(tmp_path, capsys):
+    (tmp_path / "coin.toml").write_text(TOML)
+    scenarios = list(Scenario.load(tmp_path / "coin.toml").product(ticks=[2, 4]))
+    study = tmp_path / "study"
+    run_scenarios(scenarios, seeds=[1, 2], jobs=1, to=study)
+    manifest = (study / "manifest.json").read_text()
+    codes = {code for each in json.loads(manifest)["scenarios"].values() for code in each["code"]}
+    for path in (study / "manifest.json", *(study / "results").iterdir()):  # as of earlier code
+        for number, code in enumerate(sorted(codes)):
+            path.write_text(path.read_text().replace(code, f"{number:08x}"))
+    run_scenarios(scenarios, seeds=[1, 2], jobs=1, to=study, anyway=True)
+    command = ["compare", str(study), "--by", "ticks"]
+    assert run_command(command) == 1
+    message = " ".join(capsys.readouterr().err.split())
+    assert "several runs with seed = 1. They differ in code: add" in message
+    assert "--pair-by code" in message
+    assert run_command([*command, "--pair-by", "code", "--json"]) == 0
+    assert {row["pairs"] for row in json.loads(capsys.readouterr().out)} == {4}
+    assert run_command([*command[:2], str(study), "--pair-by", "code"]) == 2

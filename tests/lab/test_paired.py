@@ -48,7 +48,11 @@ def test_other_options_of_the_sweep_are_part_of_the_pair():
         for a in (0, 1)
         for b in (0, 1)
     ]
-    with pytest.raises(LabError, match=r"a = 0 has several runs with seed = 0: .* in pair_by"):
+    with pytest.raises(
+        LabError,
+        match=r"a = 0 has several runs with seed = 0. They differ in b, y: add those that "
+        r"are options to pair_by, as in pair_by=\['seed', 'b'\] \(`placet compare`: --pair-by b\)",
+    ):
         paired_differences(rows, "a")
     (difference,) = paired_differences(rows, "a", pair_by=("seed", "b"))
     assert (difference.pairs, difference.difference) == (4, 1.0)
@@ -95,3 +99,15 @@ def test_an_outcome_without_two_numbers_leaves_the_others_their_intervals():
     none = {one.measure: one for one in paired_differences(rows, "x")}["none"]
     assert (none.pairs, none.not_finite, none.is_clear) == (0, 3, False)
     assert none.difference != none.difference
+
+
+@pytest.mark.parametrize(
+    ("more", "cause"),
+    [
+        ({}, r"They are equal: keep one row of each run"),
+        ({"error": "no"}, r"They differ in error alone: keep one row of each run"),
+    ],
+)
+def test_rows_of_one_run_are_said_to_stand_twice(more, cause):
+    with pytest.raises(LabError, match=rf"limit = 1 has several runs with seed = 1. {cause}"):
+        paired_differences([*ROWS, ROWS[0] | more], "limit")

@@ -269,8 +269,11 @@ def test_the_report_of_a_study_has_multiples_pairs_and_all_runs(study, tmp_path)
     pairs = figures["Differences"]
     assert len(pairs["columns"][0]) == 3
     assert columns_of(figures["All runs"])["digest"] == results.column("digest")
-    assert sum(tag == "svg" for tag, _ in content.tags) == 3
+    assert sum(tag == "svg" for tag, _ in content.tags) == 6
     assert "No run failed." in content.text
+    explained = columns_of(figures["What explains refused"])
+    assert explained["source"] == ["settings.refused", "seeds"]
+    assert explained["share"] == [1, 0]
 
 
 def test_collected_series_of_a_study_are_small_multiples_of_one_scale(tmp_path):

@@ -1,6 +1,7 @@
 """Requests for approval over HTTP: who sees them, who decides, and what becomes of them."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 
 import httpx
@@ -34,6 +35,36 @@ async def ask(served, *payments, agent="alice", role="", **options):
     handle = await served.world.register_agent(agent)
     intents = [handle.intent("desk.pay", to=to, euro=euro) for to, euro in payments]
     return (await Inbox(served.world).ask(intents, agent=handle, role=role, **options)).approval
+
+
+async def test_the_times_of_a_request_are_those_of_now_and_not_of_the_latest_record():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        await served.world.skip_time(780.0)
+        answer = (await served.get("approvals?state=open", token="carol")).json()
+        (one,) = answer["approvals"]
+        single = (await served.get(f"approvals/{asked.id}", token="carol")).json()
+        for shown in (one, single):
+            assert 780 <= shown["age_s"] < 3_600
+            assert 0 < shown["left_s"] <= 3_600 - 780
+            assert shown["age_s"] + shown["left_s"] == pytest.approx(3_600, abs=1.0)
+        assert answer["sim_time"] >= asked.requested + 780
+
+
+async def test_a_new_request_has_no_second_more_than_was_asked_for():
+    now = 785.151705334
+    assert (now + 3_600) - now > 3_600  # by the arithmetic of floats
+    async with desk(clock="stepped") as served:
+        handle = await served.world.register_agent("alice")
+        await served.world.step(now)
+        intents = [handle.intent("desk.pay", to="zoe", euro=50)]
+        asking = asyncio.create_task(Inbox(served.world).ask(intents, agent=handle))
+        while not asking.done():
+            await served.world.step(0.0)
+            await asyncio.sleep(0)
+        asked = (await asking).approval
+        shown = (await served.get(f"approvals/{asked.id}", token="carol")).json()
+        assert shown["left_s"] == 3_600
 
 
 def decision(request, decision="approve", **more):
@@ -74,7 +105,7 @@ async def test_a_request_is_listed_read_and_approved():
         )
         assert answer.status_code == 200, answer.text
         got = (await served.get(f"approvals/{asked.id}", token="carol")).json()
-        assert got == answer.json()
+        assert {**got, "age_s": 0} == {**answer.json(), "age_s": 0}  # it is later
         assert (got["state"], got["by"], got["reason"]) == ("approved", "carol", "agreed")
         assert (got["calls"][0]["status"], got["calls"][0]["output"]) == ("done", None)
         assert paid(await served.world.state()) == {"zoe": 50}
@@ -206,6 +237,61 @@ async def test_an_amendment_runs_other_calls_and_names_its_request():
         assert other.json()["calls"][0]["payload"] == {"to": "zoe", "euro": 4}
         assert other.json()["calls"][0]["status"] == "done"
         assert paid(await served.world.state()) == {"zoe": 4}
+
+
+async def test_an_amendment_is_shown_as_it_will_run_and_then_does_just_this():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        calls = [{"kind": "desk.pay", "payload": {"to": "zoe", "euro": 4}}]
+        body = decision(asked, "amend", calls=calls, dry_run=True)
+        shown = (await served.post(f"approvals/{asked.id}", body, token="bob")).json()
+        again = (await served.post(f"approvals/{asked.id}", body, token="bob")).json()
+        assert shown["digest"] == again["digest"]
+        assert (shown["id"], shown["state"], shown["amends"]) == ("", "open", asked.id)
+        assert [(one["kind"], one["payload"]) for one in shown["calls"]] == [
+            ("desk.pay", {"to": "zoe", "euro": 4})
+        ]
+        assert [(one["entity"], one["new"]) for one in shown["changes"]] == [("desk.paid/zoe", 4)]
+        assert (await Inbox(served.world).get(asked.id)).state == "open"
+        assert paid(await served.world.state()) == {}
+        pay = {"kind": "desk.pay", "payload": {"to": "zoe", "euro": 5}, "req_id": "alice:1"}
+        await served.submit(pay, token="alice")
+        late = decision(asked, "amend", calls=calls, foreseen=shown["digest"])
+        answer = await served.post(f"approvals/{asked.id}", late, token="bob")
+        assert (answer.status_code, answer.json()["refusal"]) == (409, "approvals.not_foreseen")
+        assert (await Inbox(served.world).get(asked.id)).state == "open"
+        shown = (await served.post(f"approvals/{asked.id}", body, token="bob")).json()
+        now = decision(asked, "amend", calls=calls, foreseen=shown["digest"])
+        answer = await served.post(f"approvals/{asked.id}", now, token="bob")
+        assert answer.json()["state"] == "amended"
+
+
+async def test_a_dry_run_of_another_decision_is_invalid():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        body = decision(asked, "approve", dry_run=True)
+        answer = await served.post(f"approvals/{asked.id}", body, token="bob")
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+        assert (await Inbox(served.world).get(asked.id)).state == "open"
+
+
+async def test_an_amendment_with_a_key_twice_is_no_json():
+    async with desk() as served:
+        asked = await ask(served, ("zoe", 50))
+        calls = [{"kind": "desk.pay", "payload": {"to": "zoe", "euro": 5}}]
+        body = json.dumps(decision(asked, "amend", calls=calls)).replace(
+            '"euro": 5', '"euro": 5, "euro": 9999'
+        )
+        answer = await served.ask(
+            "POST",
+            f"approvals/{asked.id}",
+            content=body,
+            token="bob",
+            headers={"content-type": "application/json"},
+        )
+        assert answer.status_code == 422, answer.text
+        assert "key 'euro' twice" in answer.json()["detail"]
+        assert (await Inbox(served.world).get(asked.id)).state == "open"
 
 
 @pytest.mark.parametrize(

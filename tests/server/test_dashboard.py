@@ -5,35 +5,42 @@ from html.parser import HTMLParser
 from importlib.resources import files
 
 import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.server import create_app, dashboard
 from placet.server.config import ServeConfig
-from placet.server.dashboard import APPROVALS, COMPARE, HEADERS, PAGE, PARTS, PLAYER, POLICY, RUNS
+from placet.server.dashboard import pages
+from placet.server.dashboard.pages import (
+    API,
+    APPROVALS,
+    COMPARE,
+    DASHBOARD,
+    PLAYER,
+    ServedPage,
+    render,
+)
+from placet.server.dashboard.routes import (
+    HEADERS,
+    PARTS,
+    POLICY,
+    dashboard_routes,
+    folder_routes,
+    player_routes,
+)
 from placet.server.routes import run_control, runs
 from tests.cli.command_line import move
 from tests.kernel.builders import add
 from tests.server.served import TOKENS, serving
 
 SCRIPTS = sorted(name for name in PARTS if name.endswith(".js"))
-PAGES = {
-    PAGE: "main.js",
-    PLAYER: "player.js",
-    APPROVALS: "approvals_page.js",
-    RUNS: "runs.js",
-    COMPARE: "compare.js",
-}
-STYLES = {
-    PAGE: {"style.css"},
-    PLAYER: {"style.css", "player.css"},
-    APPROVALS: {"style.css"},
-    RUNS: {"style.css", "runs.css"},
-    COMPARE: {"style.css", "runs.css"},
-}
+PAGES = {one.name: one for one in vars(pages).values() if isinstance(one, ServedPage)}
 OF_THE_PLAYER = {"player_colors.js", "player_marks.js", "player_view.js"}
 """Of these the comparison calls functions that draw on a given canvas, and no element by its id."""
 
+LINKS = {"openapi.json"} | {one.address or "./" for one in PAGES.values()}
 RUNS_PATH = "/api/v1/runs"
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -47,6 +54,11 @@ FORBIDDEN = re.compile(
 
 def text_of(name):
     return files(dashboard).joinpath(name).read_text("utf-8")
+
+
+def html_of(name):
+    """Return a page as each server of it sends it: the navigation has all of them."""
+    return render(PAGES[name], tuple(PAGES.values())).decode()
 
 
 class Elements(HTMLParser):
@@ -66,6 +78,7 @@ async def test_the_page_and_its_files_need_no_token_and_have_their_headers():
         for path, media_type in {
             "/": "text/html; charset=utf-8",
             "/play": "text/html; charset=utf-8",
+            "/docs": "text/html; charset=utf-8",
             **{f"/dashboard/{name}": media_type for name, media_type in PARTS.items()},
         }.items():
             answer = await served.get(path, token=None)
@@ -91,7 +104,8 @@ async def test_the_page_is_the_same_for_all_and_holds_no_world_data():
         await served.submit(add("r", agent_id=HOSTILE))
         for token in (None, "operator", "alice"):
             assert (await served.get("/", token=token)).text == before
-            assert (await served.get("/play", token=token)).text == text_of(PLAYER)
+            player = render(PLAYER, (DASHBOARD, APPROVALS, PLAYER, API)).decode()
+            assert (await served.get("/play", token=token)).text == player
         assert not any(token in before for token in TOKENS.values())
 
 
@@ -106,41 +120,59 @@ async def test_no_other_file_of_the_folder_is_served(name):
 
 async def test_the_dashboard_can_be_disabled():
     async with serving(serve=ServeConfig(dashboard=False)) as served:
-        for path in ("/", "/play", "/dashboard/main.js"):
+        for path in ("/", "/play", "/docs", "/dashboard/main.js"):
             assert (await served.get(path)).status_code == 404
 
 
 async def test_the_openapi_document_omits_the_dashboard():
     async with serving() as served:
         paths = (await served.get("/openapi.json")).json()["paths"]
-    assert not [path for path in paths if path in {"/", "/play"} or "dashboard" in path]
+    assert not [path for path in paths if path in {"/", "/play", "/docs"} or "dashboard" in path]
 
 
 def test_every_file_of_the_folder_is_served_and_every_reference_exists():
     there = {one.name for one in files(dashboard).iterdir() if one.is_file()}
-    assert there - {"__init__.py"} == {*PAGES, *PARTS}
+    contents = {file for one in PAGES.values() for file in (one.content, one.control) if file}
+    assert {one for one in there if not one.endswith(".py")} == {"frame.html", *contents, *PARTS}
+
+
+def test_each_server_has_a_navigation_of_its_own_pages():
+    for routes, addresses in (
+        (dashboard_routes(), ["./", "approvals", "play", "docs"]),
+        (player_routes(), ["play", "docs"]),
+        (folder_routes(), ["./", "play", "docs"]),
+    ):
+        paths = {route.path for route in routes}
+        with TestClient(Starlette(routes=routes)) as client:
+            for path in paths - {"/dashboard/{name}"}:
+                elements = Elements(client.get(path).text).found
+                links = [one["href"] for tag, one in elements if tag == "a"]
+                assert links[: len(addresses)] == addresses, path
+                assert {"/" + one.removeprefix("./") for one in addresses} <= paths
+                current = [one for tag, one in elements if "aria-current" in one]
+                assert len(current) == (path != "/compare")
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_has_no_inline_script_and_calls_this_server_only(name):
-    page = text_of(name)
+    page, styles = html_of(name), {"style.css", *PAGES[name].styles}
     loaded = set()
     for tag, attributes in Elements(page).found:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
         assert tag not in {"style", "iframe", "object", "embed", "base"}
-        assert tag != "a" or attributes["href"] in {"./", "approvals", "play"}
+        assert tag != "a" or attributes["href"] in LINKS
         if tag in {"script", "link"}:
             loaded.add(attributes.get("src") or attributes.get("href"))
-    assert loaded == {f"dashboard/{part}" for part in (PAGES[name], "icon.svg", *STYLES[name])}
+    assert loaded == {f"dashboard/{part}" for part in (PAGES[name].script, "icon.svg", *styles)}
     assert re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL) == [""]
-    for style in STYLES[name]:
+    for style in styles:
         assert "url(" not in text_of(style)
         assert "@import" not in text_of(style)
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_field_has_a_label_and_every_id_is_unique(name):
-    elements = Elements(text_of(name)).found
+    elements = Elements(html_of(name)).found
     ids = [attributes["id"] for _, attributes in elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     named = {attributes.get("for") for tag, attributes in elements if tag == "label"}
@@ -181,20 +213,20 @@ def loaded_by(script):
 
 
 def test_every_script_belongs_to_a_page():
-    assert set().union(*map(loaded_by, PAGES.values())) == set(SCRIPTS)
+    assert set().union(*(loaded_by(one.script) for one in PAGES.values())) == set(SCRIPTS)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_element_a_script_names_exists(page):
-    known = set(re.findall(r'\bid="([^"]+)"', text_of(page)))
-    others = OF_THE_PLAYER if page == COMPARE else set()
-    for name in loaded_by(PAGES[page]) - others:
+    known = set(re.findall(r'\bid="([^"]+)"', html_of(page)))
+    others = OF_THE_PLAYER if page == COMPARE.name else set()
+    for name in loaded_by(PAGES[page].script) - others:
         ids = re.findall(r'\b(?:byId|write|show)\("([^"]+)"', text_of(name))
         assert set(ids) <= known, name
 
 
 def test_the_page_has_the_rates_that_a_script_names_by_outcome():
-    known = set(re.findall(r'\bid="([^"]+)"', text_of(PAGE)))
+    known = set(re.findall(r'\bid="([^"]+)"', html_of(DASHBOARD.name)))
     for outcome in ("admitted", "refused"):
         assert {f"rate-{outcome}", f"line-{outcome}", f"count-{outcome}"} <= known
 
@@ -215,7 +247,7 @@ def asked_paths():
 
 def test_every_path_a_script_requests_is_in_the_openapi_document():
     paths = create_app([World(), Sessions()]).state.openapi()["paths"]
-    asked = set(asked_paths())
+    asked = set(asked_paths()) - {"/openapi.json"}
     of_folder = {re.sub(r"\$\{.*\}", "{run}", path) for path in asked if path.startswith(RUNS_PATH)}
     assert of_folder == {route.path for route in runs.table.routes()}  # `placet play FOLDER`
     asked -= {path for path in asked if path.startswith(RUNS_PATH)}

@@ -45,6 +45,35 @@ def test_a_duration_is_rounded_before_its_unit_is_chosen(tmp_path):
     assert dict(zip(SPANS, json.loads(told.stdout), strict=True)) == SPANS
 
 
+@pytest.mark.skipif(NODE is None, reason="there is no node")
+def test_a_held_call_waits_and_a_noted_refusal_is_of_its_agent(tmp_path):
+    def batch(type_, kind, payload, **more):
+        one = {"agent_id": "shop.recorder", "kind": kind, "payload": payload}
+        return {"type": type_, "seq": 1, "intents": [one], **more}
+
+    no = [[0, "domain", "shop.approval_required", "ask"]]
+    call = {"tool": "pay", "codes": ["payload_invalid"], "message": "got 900"}
+    noted = {"agent": "bob", "tool": "pay", "refusal": [None, "structure", "payload_invalid", ""]}
+    events = [
+        batch("refused", "shop.pay", {}, refusals=no, is_held=True),
+        batch("refused", "shop.pay", {}, refusals=no),  # as the stream of a world has it
+        batch("refused", "shop.pay", {}, refusals=[[0, "quota", "quota_exceeded", ""]]),
+        batch("batch", "shop.refuse_calls", {"calls": "[…"}, noted=[noted]),
+        batch("batch", "shop.refuse_calls", {"agent": "bob", "calls": [call]}),
+        batch("batch", "approvals.ask", {"id": "r", "agent": "bob"}, asks=["pay: euro > 40"]),
+    ]
+    words = files(dashboard).joinpath("format.js").read_text("utf-8")
+    script = tmp_path / "asked.mjs"
+    script.write_text(f"{words}\nconsole.log(JSON.stringify({json.dumps(events)}.map(said)));")
+    told = subprocess.run([str(NODE), script], capture_output=True, check=True, timeout=60)
+    lines = json.loads(told.stdout)
+    kinds = [line["kind"] for line in lines]
+    assert kinds == ["waits", "waits", "refused", "refused", "refused", "waits"]
+    assert [(line["who"], line["what"]) for line in lines[3:5]] == [("bob", "pay")] * 2
+    assert lines[3]["whys"][0]["code"] == "structure/payload_invalid"
+    assert lines[5]["whys"] == [{"code": "asked because", "message": "pay: euro > 40"}]
+
+
 def test_a_player_is_given_what_a_line_says_of_a_record():
     words = files(dashboard).joinpath("format.js").read_text("utf-8")
     lines = words.partition("const OTHERS = {")[2].partition("};")[0]

@@ -13,7 +13,9 @@ from placet.history.timeline.timeline import Timeline
 from placet.lab import run_scenarios
 from placet.scenarios import Scenario
 from placet.scenarios.engine import run_scenario
+from placet.scenarios.failure_note import noting_failure
 from placet.scenarios.fork import fork_run
+from placet.scenarios.scenario_agent import PolicyError
 from placet.schemas.errors import StoreError
 from placet.server.runs import folder as folders
 from placet.server.runs.folder import RunFolder
@@ -229,6 +231,19 @@ def test_a_failed_run_of_a_study_has_the_error_of_its_row(tmp_path):
     (row,) = listed(tmp_path / "logs").values()
     assert row["status"] == "failed"
     assert "at the second tick" in row["error"]
+
+
+def test_a_run_that_an_exception_ended_is_failed_with_its_message(tmp_path):
+    town = Scenario.load("town", overrides=["ticks=3"]).with_agents(3)
+    failing = town.with_values({"agents.folk.policy": f"{__name__}:Failing"})
+    store = tmp_path / "town.db"
+    with pytest.raises(PolicyError), noting_failure(str(store)):
+        run_scenario(failing, store=str(store))
+    (row,) = listed(tmp_path).values()
+    assert row["status"] == "failed"
+    assert "at the second tick" in row["error"]
+    noted = tmp_path / "town.db.failure"
+    assert noted.stat().st_mode & 0o077 == 0
 
 
 def test_settings_that_differ_are_those_with_several_values():

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+from jsonschema import Draft202012Validator
 
 from placet.schemas.identity import OPERATOR
 from placet.server.config import ServeConfig
@@ -68,6 +69,24 @@ async def test_the_runs_are_the_operators_alone(folder, method, path, body, stat
             headers = {"authorization": f"Bearer {token}"}
             answer = await client.request(method, path, json=body, headers=headers)
             assert answer.status_code == told, (token, answer.text)
+
+
+async def test_the_document_names_every_route_and_describes_the_answers(folder):
+    async with playing(folder) as client:
+        headers = {"authorization": ""}
+        document = (await client.get("/openapi.json", headers=headers)).json()
+        paths = document["paths"]
+        assert "/api/v1/worlds/{world}/history/moment" in paths
+        for method, path, body, _ in ROUTES[:4]:
+            answer = await client.request(method, path, json=body)
+            route = path.partition("?")[0].replace("a.db", "{run}")
+            told = paths[route][method.lower()]["responses"]["200"]["content"]
+            schema = told["application/json"]["schema"] | {"components": document["components"]}
+            Draft202012Validator(schema).validate(answer.json())
+    assert "Batch" not in document["components"]["schemas"]
+    assert {path for path in paths if path.startswith(RUNS)} == {
+        route.path for route in routes.table.routes()
+    }
 
 
 def test_the_table_names_every_route_of_runs():
@@ -200,7 +219,7 @@ async def test_few_time_lines_are_kept(folder, monkeypatch):
 async def test_the_first_page_is_the_list(folder):
     async with playing(folder) as client:
         assert "<title>Runs" in (await client.get("/")).text
-        for path in ("/compare", "/play", "/dashboard/runs.js", "/dashboard/compare.js"):
+        for path in ("/compare", "/play", "/docs", "/dashboard/runs.js", "/dashboard/compare.js"):
             page = await client.get(path)
             assert page.status_code == 200
             assert "default-src 'none'" in page.headers["content-security-policy"]

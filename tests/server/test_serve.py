@@ -250,7 +250,10 @@ def test_a_missing_server_package_is_reported_with_the_install_command(placet, m
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     outcome = placet("serve", "--port", "0")
     assert outcome.code == 1
-    assert "needs uvicorn, which is not installed: pip install 'placet[serve]'" in outcome.err
+    assert (
+        "needs uvicorn, which is not installed: pip install '.[serve]' in a clone of placet"
+        in outcome.err
+    )
 
 
 @pytest.mark.slow

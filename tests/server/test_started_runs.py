@@ -97,6 +97,13 @@ async def test_a_run_from_the_start_has_the_other_seed_and_its_failure_is_shown(
         assert (await ended(client, "again"))["run"]["seed"] == 2
         settings = (await client.get("/api/v1/worlds/again/settings")).json()
         assert (settings["seed"], settings["settings"][0]["value"]) == (2, 90)
+        high = {"name": "high", "again": True, "seed": 2**53}
+        assert (await client.post(f"{WORLD}/runs", json=high)).status_code == 201
+        await ended(client, "high")
+        after = {"name": "after", "again": True, "seed": "next"}
+        answer = await client.post("/api/v1/worlds/high/runs", json=after)
+        assert answer.status_code == 201, answer.text
+        assert (await ended(client, "after"))["run"]["seed"] == 2**53 + 1
         many = {"name": "many", "again": True, "settings": {"settings.links": 999_999}}
         assert (await client.post(f"{WORLD}/runs", json=many)).status_code == 201
         assert "cannot be registered" in (await ended(client, "many"))["run"]["problem"]

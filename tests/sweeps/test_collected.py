@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from placet import Log
 from placet.lab import Results, Scenario, run_scenarios
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import run_scenario
@@ -58,6 +59,33 @@ def test_the_rows_of_a_run_are_those_of_the_run_alone(tmp_path):
     expected = alone.tables()["agents"].to_pandas()
     assert own.iloc[:, 2:].to_csv(index=False) == expected.to_csv(index=False)
     assert Results.load(tmp_path / "study").collected("agents").digest() == table.digest()
+
+
+def test_the_rows_the_log_and_the_code_of_one_run_are_found_by_its_number(tmp_path):
+    results = sweep(tmp_path / "study", TOWN.product(max_step=[0.5, 1]), logs="all")
+    table = results.collected("agents")
+    parts = [list(results.collected("agents", run=number).rows()) for number in range(4)]
+    assert [row for part in parts for row in part] == list(table.rows())
+    assert [part[0]["seed"] for part in parts] == results.column("seed") == [1, 2, 1, 2]
+    loaded = Results.load(tmp_path / "study")
+    assert loaded.runs == results.runs
+    for run, row in zip(loaded.runs, loaded, strict=True):
+        assert run.key == f"{run.code}-{run.key.split('-')[1]}-{row['seed']}"
+        assert run.log is not None
+        with Log(run.log) as log:
+            assert log.verify().integrity.is_ok
+    with pytest.raises(LabError, match="no run 4: the rows are 0 to 3"):
+        results.collected("agents", run=4)
+
+
+def test_a_run_that_collected_nothing_has_no_rows_and_one_without_log_no_path(tmp_path):
+    broken = TOWN.with_values(
+        collect={"world": {"n": "tests.sweeps.test_collected:broken"}}, ticks=3
+    )
+    results = sweep(tmp_path / "study", [TOWN, broken])
+    assert [len(results.collected("world", run=number)) for number in range(4)] == [2, 2, 0, 0]
+    assert {run.log for run in results.runs} == {None}
+    assert Results([{"a": 1}], ["a"]).runs == []
 
 
 def test_a_column_has_the_type_of_its_values_in_all_runs(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 
 from placet.lab import Results, Scenario, run_scenarios
 from placet.scenarios.scenario import leaves_of
+from placet.scenarios.values import Collect
 from placet.sweeps.columns import clash_of
 from placet.sweeps.errors import LabError
 from tests.cli.command_line import CommandLine
@@ -187,3 +188,47 @@ def test_a_column_has_one_type_that_holds_all_of_its_values(values, cells):
     assert results.to_arrow()["x"].to_pylist() == cells
     assert results.to_polars()["x"].to_list() == cells
     assert [type(cell) for cell in results.to_polars()["x"].to_list()] == list(map(type, cells))
+
+
+SEEN: list[tuple[type, list[str]]] = []
+
+
+def seen(state):
+    SEEN.append((type(state), sorted(name for name in dir(state) if not name.startswith("_"))))
+    people = state.columns("sir.people")
+    return {"susceptible": int((people["state"] == 0).sum())}
+
+
+def never(state):
+    return seen(state)["susceptible"] < 0
+
+
+def test_an_outcome_a_collector_and_a_condition_get_a_state_with_the_same_methods():
+    SEEN.clear()
+    collect = Collect(world={"n": f"{__name__}:seen"})
+    scenario = Scenario.load("sir").with_values(ticks=2, until=f"{__name__}:never")
+    (row,) = run_scenarios(
+        replace(scenario, collect=collect), executor=InlineExecutor(), outcome=seen
+    )
+    assert (row["error"], row["susceptible"] > 0) == (None, True)
+    assert len(SEEN) >= 5
+    assert len({(kind, tuple(names)) for kind, names in SEEN}) == 1
+
+
+def test_the_collected_columns_of_a_bundled_model_are_outcomes_too():
+    (row,) = run_scenarios(
+        Scenario.load("sir").with_values(ticks=2),
+        executor=InlineExecutor(),
+        outcome="placet.scenarios.builtin.sir:states",
+    )
+    assert row["error"] is None
+    assert row["susceptible"] + row["infectious"] + row["recovered"] == 500
+
+
+def changing(state):
+    state["world.agents"]["folk_1"]["position"] = None
+
+
+def test_an_outcome_that_changes_the_state_is_an_error_of_the_row():
+    (row,) = sweep(changing)
+    assert "does not support item assignment" in row["error"]

@@ -13,7 +13,8 @@ from platform import node
 
 import pytest
 
-from placet.lab import Results, run_scenarios
+from placet.lab import Results, Scenario, paired_differences, run_scenarios
+from placet.scenarios import builtin
 from placet.scenarios.values import ScenarioError
 from placet.sweeps import study as study_module
 from placet.sweeps.errors import LabError
@@ -148,8 +149,7 @@ def own_policy(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "beside.py").write_text("STEP = 1\n")
     (tmp_path / "standing.py").write_text(POLICY)
-    for name in ("beside", "standing"):
-        sys.modules.pop(name, None)
+    forget("beside", "standing")
     return short_town().with_values({"agents.folk.policy": "standing:Stander"})
 
 
@@ -197,6 +197,74 @@ def test_failed_runs_of_other_code_are_retried(tmp_path, monkeypatch, own_policy
     (tmp_path / "beside.py").write_text("STEP = 3\n")
     again = sweep("study", [own_policy], outcome=fail_where_marked, anyway=True, retry=True)
     assert len(again) == 0, "they failed with one code and not with another"
+
+
+BUNDLED = sorted(path.stem for path in Path(builtin.__file__).parent.glob("*.toml"))
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_every_bundled_scenario_is_swept(tmp_path, name):
+    (row,) = sweep(tmp_path / "study", [Scenario.load(name).with_values(ticks=1)], replications=1)
+    assert row["error"] is None
+
+
+def retried_with_other_code(tmp_path, monkeypatch, seeds_that_fail, *, is_mended=True):
+    """Sweep a study of which some seeds fail, change the code, and retry them."""
+    fails = tmp_path / "fails"
+    monkeypatch.setenv("FAILS", str(fails))
+    fails.write_text(" ".join(map(str, seeds_that_fail)))
+    (tmp_path / "standing.py").write_text(POLICY_THAT_FAILS)
+    forget("beside", "standing")
+    base = short_town().with_values({"agents.folk.policy": "standing:Stander"})
+    scenarios = list(base.product(max_step=[1.0, 2.0]))
+    before = sweep("study", scenarios)
+    assert len(before.failed) == 2 * len(seeds_that_fail)
+    (tmp_path / "beside.py").write_text("STEP = 200\n")  # of another length: no stale .pyc
+    forget("beside", "standing")
+    if is_mended:
+        fails.write_text("")
+    sweep("study", scenarios, retry=True, anyway=True)
+    return Results.load("study")
+
+
+def forget(*modules):
+    for name in modules:
+        sys.modules.pop(name, None)
+
+
+POLICY_THAT_FAILS = """
+import os
+from pathlib import Path
+from beside import STEP
+class Stander:
+    def __init__(self, member, scenario, intent):
+        self.fails = str(scenario.seed) in Path(os.environ["FAILS"]).read_text().split()
+    def propose(self, view):
+        if self.fails:
+            raise RuntimeError(f"step {STEP}")
+        return []
+"""
+
+
+@pytest.mark.parametrize("failing", [(1,), (1, 2)])
+def test_a_run_retried_with_other_code_replaces_its_failed_row(
+    tmp_path, monkeypatch, own_policy, failing
+):
+    results = retried_with_other_code(tmp_path, monkeypatch, failing)
+    assert (len(results), results.failed) == (4, [])
+    assert results.column("settings.max_step") == [1.0, 1.0, 2.0, 2.0]
+    assert results.column("seed") == [1, 2, 1, 2]
+    assert len(results.means("admitted")) == 2
+    assert [row["runs"] for row in results.by_scenario()] == [2, 2]
+    assert [d.pairs for d in paired_differences(results, "max_step", measures=["admitted"])] == [2]
+
+
+def test_a_run_that_fails_again_with_other_code_has_its_later_error(
+    tmp_path, monkeypatch, own_policy
+):
+    results = retried_with_other_code(tmp_path, monkeypatch, (1, 2), is_mended=False)
+    assert len(results) == 4
+    assert all("step 200" in row["error"] for row in results.failed)
 
 
 def test_other_rules_of_the_domain_stop_the_sweep(tmp_path):

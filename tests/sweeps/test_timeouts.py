@@ -54,7 +54,7 @@ def timed(outcome, **options) -> Results:
 @pytest.mark.parametrize(
     "outcome", [raise_timeout, catch_timeout, replace_timeout, catch_timeout_twice]
 )
-def test_a_timeout_is_a_row_whatever_catches_it(outcome):
+def test_a_timeout_is_a_row_also_where_it_is_caught(outcome):
     (row,) = timed(outcome)
     assert row["status"] == "timeout"
     assert row["error"] == "the run took longer than 3600 s"

@@ -205,7 +205,7 @@ def test_without_hypothesis_the_extra_is_named():
     outcome = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
-    assert "install placet[testing]" in outcome.stderr
+    assert "pip install '.[testing]' in a clone of placet" in outcome.stderr
 
 
 # a trace, as it is told and lived

@@ -33,6 +33,7 @@ QUERIES = {
     "get_verdict": "?agent_id=bob&req_id=1",
     "get_entity": "?record=1&collection=c&entity=e",
     "get_view": "?record=1&agent=bob",
+    "get_story": "?agent=bob",
     "list_steps": "?record=1",
     "list_trace": "?collection=c&entity=e",
     "find_record": "?record=1",
@@ -57,7 +58,7 @@ They say nothing of a world that the token has no claim to.
 READS_BY_POST = {"parse_sentence"}
 OPERATORS = {
     *("get_history", "get_moment", "list_steps", "find_record", "get_entity", "get_view"),
-    *("list_series", "list_trace"),
+    *("list_series", "list_trace", "list_faults", "get_story"),
     *("explain_request", "fork_world", "step_world", "pause_world", "resume_world"),
     *("register_agent", "set_agent_permissions", "suspend_agent", "resume_agent", "remove_agent"),
     *("open_session", "close_session", "set_session_mode"),

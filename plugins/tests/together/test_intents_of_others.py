@@ -79,6 +79,7 @@ QUERIES: Mapping[str, tuple[str, ...]] = {
     "list_events": ("", "?since=0", "?from_record=0", "?agent=alice", "?from_record=0&limit=1000"),
     "get_entity": ("?record=1&collection=world.speech&entity=alice",),
     "get_view": ("?record=9&agent=bob", "?record=9&agent=alice"),
+    "get_story": ("?agent=alice", "?agent=alice&request=alice:4"),
     "list_steps": ("?record=1&by=record",),
     "list_trace": ("?collection=world.speech&entity=alice",),
     "find_record": ("?record=0&agent=alice", "?record=0&refused=true"),

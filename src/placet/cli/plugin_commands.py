@@ -6,8 +6,8 @@ import typer
 
 from placet.cli.command_table import COMMANDS as OWN
 from placet.cli.command_table import CommandGroup, LateCommand, command_of
-from placet.plugins.domains import installable
 from placet.plugins.entry_points import COMMANDS, Plugin, PluginBroken, plugins
+from placet.plugins.extras import installable
 from placet.schemas.name_suggestions import nearest
 
 

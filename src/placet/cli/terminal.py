@@ -76,7 +76,7 @@ def needs_extra(command: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise CommandError(
             f"`placet {command}` needs {error.name}, which is not installed: "
-            "pip install 'placet[serve]'"
+            "pip install '.[serve]' in a clone of placet"
         ) from error
 
 

@@ -10,7 +10,9 @@ try:
     import numpy as np  # noqa: F401  # without it the modules below fail one by one
     import pettingzoo  # noqa: F401
 except ModuleNotFoundError as error:
-    raise ImportError("placet.envs needs the extra 'gym': pip install 'placet[gym]'") from error
+    raise ImportError(
+        "placet.envs needs the extra 'gym': pip install '.[gym]' in a clone of placet"
+    ) from error
 
 from placet.envs.array_adapter import ArrayAdapter
 from placet.envs.array_env import ArrayEnv

@@ -35,7 +35,8 @@ def require_render_mode(mode: object) -> None:
         import pygame  # noqa: F401, PLC0415  # an extra
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"render_mode={mode!r} needs the extra 'render': pip install 'placet[render]'"
+            f"render_mode={mode!r} needs the extra 'render': pip install '.[render]' in a clone of "
+            "placet"
         ) from error
 
 

@@ -44,7 +44,10 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
 
     `infos` has arrays with an item for each slot: `mask` and `code` (the `masks` and `codes` of
     `ArrayEnv`), `action_mask` where the adapter has masks, and with `SAME_STEP`, in a step in which
-    a world began its next episode, `final_obs` and `_final_obs` (whether the slot has one).
+    a world began its next episode, `final_obs` and `_final_obs` (whether the slot has one). In a
+    step in which the episode of a slot ended, `episode` has its return `r` and its length `l`, and
+    `_episode` is True for such slots: gymnasium's RecordEpisodeStatistics, which counts the steps
+    of waiting slots as episodes, refuses an environment that has these.
 
     Attributes:
         worlds: The environment of each world.
@@ -81,6 +84,9 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
         self.single_action_space = first.single_action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._returns = np.zeros(self.num_envs)
+        self._lengths = np.zeros(self.num_envs, np.int64)
+        self._has_ended = np.zeros(self.num_envs, np.bool_)
 
     @property
     def code_names(self) -> list[str]:
@@ -105,6 +111,7 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
         chosen = self._worlds_of(mask) if mask is not None else range(len(self.worlds))
         for number in chosen:
             self.worlds[number].reset(None if seed is None else mix64(seed, number))
+        self._begin_episodes(np.isin(np.arange(len(self.worlds)), chosen))
         return self._joined("observations"), self._infos()
 
     def step(self, actions: object) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
@@ -120,6 +127,8 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
         """
         given = checked_actions(self.single_action_space, actions, self.num_envs)
         ended = []
+        waits = self._has_ended.reshape(len(self.worlds), -1)
+        is_between = np.logical_and.reduce(waits, axis=1)
         for env, part in zip(self.worlds, np.split(given, len(self.worlds)), strict=True):
             last = env.final_observations
             env.step(part)
@@ -129,7 +138,28 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
             infos |= self._finals(ended)
         results = map(self._joined, ("observations", "rewards", "terminals", "truncations"))
         observations, rewards, terminations, truncations = results
+        self._begin_episodes(is_between)  # this step began their next episodes
+        is_step = ~self._has_ended & ~np.repeat(is_between, self.worlds[0].num_agents)
+        self._returns += np.where(is_step, rewards, 0)
+        self._lengths += is_step
+        ends = is_step & (terminations | truncations)
+        if ends.any():
+            statistics = (self._returns, self._lengths)
+            infos["episode"] = {
+                name: np.where(ends, values, 0)
+                for name, values in zip("rl", statistics, strict=True)
+            }
+            infos["_episode"] = ends
+        self._has_ended |= ends
+        if self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP:
+            self._begin_episodes(np.array(ended))
         return observations, rewards, terminations, truncations, infos
+
+    def _begin_episodes(self, worlds: Array) -> None:
+        """Count from 0 in the slots of worlds, booleans of all."""
+        slots = np.repeat(worlds, self.worlds[0].num_agents)
+        self._returns[slots] = self._lengths[slots] = 0
+        self._has_ended[slots] = False
 
     def _joined(self, name: str) -> Array:
         return np.concatenate([getattr(env, name) for env in self.worlds])

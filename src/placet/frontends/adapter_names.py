@@ -76,7 +76,7 @@ def _model(name: str, config: ModelConfig, *, keeps_price: bool) -> Adapter:
     except (ImportError, AttributeError) as error:
         raise CommandError(
             f"{name!r} is neither {SCRIPTED} nor {HUMAN}, and models need a package that is not "
-            f"installed: pip install 'placet[llm]' ({error})"
+            f"installed: pip install '.[llm]' in a clone of placet ({error})"
         ) from error
 
     tokens = config.max_output_tokens

@@ -16,7 +16,8 @@ from placet.agents.proposal.turn_result import (
 from placet.cli.terminal import say_json
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.foreseen import UNDECIDED
-from placet.schemas.printable import printable
+from placet.schemas.look_alikes import remarks
+from placet.schemas.printable import printable, printable_json, unseen_characters
 
 _VALUE_CHARS_MAX: Final = 400
 _CHANGES_SHOWN: Final = 20
@@ -86,7 +87,8 @@ class TextRenderer:
         shown = {issue.message for one in turn.results for issue in one.issues}
         last = turn.attempts[-1].issues if turn.attempts else ()
         self._list(line for one in last if one.message not in shown for line in _issue_lines(one))
-        self._changes(turn.diff, "would change" if turn.outcome == "held" else "changed")
+        is_held = turn.outcome == "held"
+        self._changes(turn.diff, "would change" if is_held else "changed", is_whole=is_held)
         if turn.usage.price:
             self._line(f"  {_spent(turn.usage)}", "dim")
 
@@ -104,7 +106,7 @@ class TextRenderer:
         for approval in approvals:
             if approval.state == "open":
                 self.approval(approval)
-                self._changes(approval.diff or (), "would change")
+                self._changes(approval.diff or (), "would change", is_whole=True)
             else:
                 by = f" by {approval.by}" if approval.by else ""
                 self._line(
@@ -139,10 +141,16 @@ class TextRenderer:
             else:
                 self._line(f"  {name}: {_short(inner)}")
 
-    def _changes(self, changes: Sequence[StateChange], verb: str) -> None:
+    def _changes(
+        self, changes: Sequence[StateChange], verb: str, *, is_whole: bool = False
+    ) -> None:
+        """Show changes; `is_whole` shows all of them uncut, because a person decides by them."""
         if not changes:
             return
         self._line(f"  {verb}:", "dim")
+        if is_whole:
+            self._list(changed(change, is_whole=True) for change in changes)
+            return
         self._list(changed(change) for change in changes[:_CHANGES_SHOWN])
         if len(changes) > _CHANGES_SHOWN:
             self._line(f"    and {len(changes) - _CHANGES_SHOWN} more")
@@ -172,7 +180,7 @@ def action_line(action: Mapping[str, Json]) -> str:
     """Return an action of an approval request as a command, with the paths of its conditions."""
     paths = action.get(IF_UNCHANGED)
     unchanged = f"  (if unchanged: {', '.join(paths)})" if paths else ""
-    return command_of(action["kind"], action["payload"]) + unchanged
+    return f"{command_of(action['kind'], action['payload'])}{unchanged}{_noted(action['payload'])}"
 
 
 def command_of(kind: str, payload: Mapping[str, Json]) -> str:
@@ -183,13 +191,16 @@ def command_of(kind: str, payload: Mapping[str, Json]) -> str:
 
 
 def _typed(value: Json) -> str:
-    """Write a value so that a command reads it: a text as it is, unless it would be JSON then."""
-    if isinstance(value, str):
+    """Write a value so that a command reads it.
+
+    A text is written as it is, unless it would be JSON then, or has an unseen character.
+    """
+    if isinstance(value, str) and not unseen_characters(value):
         try:
             from_json(value)
         except ValueError:
             return value
-    return to_json(value).decode()
+    return printable_json(value)
 
 
 def _decision_lines(decision: ActionOutcome) -> Iterator[str]:
@@ -210,19 +221,36 @@ def _issue_lines(issue: Issue) -> list[str]:
     return lines
 
 
-def changed(change: StateChange) -> str:
-    """Return a change of the state as one line of text."""
+def changed(change: StateChange, *, is_whole: bool = False) -> str:
+    """Return a change of the state as one line of text, with values as JSON.
+
+    Args:
+        change: The change.
+        is_whole: Values are not cut.
+    """
     if change.op == "undecided":
         return f"    ? {change.path}  {UNDECIDED}"
-    mark = _MARKS[change.op]
+
+    def shown(value: Json) -> str:
+        return printable_json(value) if is_whole else _cut(printable_json(value))
+
+    mark, noted = _MARKS[change.op], _noted([change.path, change.old, change.new])
     if change.op == "remove":
-        return f"    {mark} {change.path}  was {_short(change.old)}"
-    old = "" if change.op == "add" else f"{_short(change.old)} -> "
-    return f"    {mark} {change.path}  {old}{_short(change.new)}"
+        return f"    {mark} {change.path}  was {shown(change.old)}{noted}"
+    old = "" if change.op == "add" else f"{shown(change.old)} -> "
+    return f"    {mark} {change.path}  {old}{shown(change.new)}{noted}"
+
+
+def _noted(value: Json) -> str:
+    """Return remarks about characters of a value that a reader does not see, to be put after it."""
+    return "".join(f"  ({one})" for one in remarks(value))
 
 
 def _short(value: Json) -> str:
-    text = value if isinstance(value, str) else to_json(value).decode()
+    return _cut(value if isinstance(value, str) else to_json(value).decode())
+
+
+def _cut(text: str) -> str:
     if len(text) <= _VALUE_CHARS_MAX:
         return text
     return f"{text[:_VALUE_CHARS_MAX]}... ({len(text)} characters)"

@@ -23,7 +23,6 @@ from placet.history.diff import (
     decision_of_verdict,
 )
 from placet.kernel.commit.apply_record import apply_configured
-from placet.kernel.decide.batches import decide_batch
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger.ledger import GateSettings, Ledger
@@ -179,11 +178,10 @@ class CounterfactualReplay:
         is_refusing_effects: bool = False,
         validator: EffectValidator | None = None,
     ) -> None:
-        assert past.header is not None, "a fork has a header"
         self.report = CounterfactualReport()
         self.records: list[bytes] = []
         self._past, self._domains, self._dropped = past, domains, frozenset(dropped)
-        self._kinds = past.header.kinds
+        self._kinds = past.header_now.kinds
         self._is_refusing_effects, self._validator = is_refusing_effects, validator
         self._group: tuple[int, int] | None = None
         self._first_seq = past.ledger.seq
@@ -310,15 +308,10 @@ class CounterfactualReplay:
             self.report.other_changes += 1
 
     def _decide(self, batch: CheckedBatch) -> Verdict:
-        sandbox = self._sandbox
-        if batch.due_of is None:  # one that was due passes the structure stage at the gate
-            try:
-                unsound = sandbox.context.check_recorded(batch, self._kinds)
-            except PluginError as fault:
-                raise StoreError(f"{fault.where} raised {fault.error!r}") from fault
-            if unsound is not None:
-                return sandbox.recorder.refuse(batch, unsound)
-        return decide_batch(batch, sandbox.context, sandbox.rules, sandbox.recorder)
+        try:
+            return self._sandbox.decide(batch, self._kinds)
+        except PluginError as fault:
+            raise StoreError(f"{fault.where} raised {fault.error!r}") from fault
 
     def _open_group(self, record: Admitted | Refused | Scheduled) -> None:
         group = (record.tick, record.group)
@@ -437,14 +430,13 @@ class CounterfactualReplay:
         self._sandbox.control.change_rules(rules)
         made = self._write(record.now_ns)
         assert isinstance(made, RulesChanged), "changed rules make this record"
-        self._past.header = header_after(self._past.header, made)
+        self._past.header = header_after(self._past.header_now, made)
 
     # making
 
     def _made(self, *, rules: RulesChanged | None) -> Sandbox:
         """Make what decides, by the rules of a record or else of the fork."""
-        past, header = self._past, self._past.header
-        assert header is not None, "a fork has a header"
+        past, header = self._past, self._past.header_now
         then = rules_in(rules or header)
         registry = registry_of(self._domains, then)
         structure = Structure(registry, past.ledger.policy.limits)

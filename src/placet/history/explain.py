@@ -13,6 +13,7 @@ from placet.actors.ports import EventLog
 from placet.history.column_rows import code_of, row_of
 from placet.history.explain_requests import requests_around
 from placet.history.position import last_seq
+from placet.history.tracebacks import place_in_traceback, traceback_of
 from placet.kernel.arrays.row_codes import refusal_of
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.ledger.dedup_window import DedupEntry
@@ -25,7 +26,7 @@ from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import remake
 from placet.schemas.batch import sequence_form
 from placet.schemas.codec import Json, canonical
-from placet.schemas.errors import PositionError
+from placet.schemas.errors import PositionError, describe_error
 from placet.schemas.explanation import UNKNOWN, Explanation
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
@@ -259,7 +260,7 @@ def _explain_next(past: Verifier, request: _RequestRecord) -> Explanation:
     record = request.record
     try:
         if isinstance(record, Admitted | Refused | Scheduled):
-            return explain_batch(past, record, request.position)
+            return _with_faults(past, record, request.position)
         if isinstance(record, Columns) and request.position >= 0:
             from placet.kernel.log.explain_row import explain_row  # noqa: PLC0415  # numpy is an extra
 
@@ -269,6 +270,33 @@ def _explain_next(past: Verifier, request: _RequestRecord) -> Explanation:
         raise Divergence(
             request.ordinal, past.ledger.seq, f"{record_type(record)} does not fit: {error!r}"
         ) from error
+
+
+def _with_faults(
+    past: Verifier, record: Admitted | Refused | Scheduled, position: int
+) -> Explanation:
+    """Explain a batch, with the exceptions of its re-execution: its record has their type alone."""
+    faults: list[dict[str, Json]] = []
+
+    def note(where: str, error: BaseException) -> None:
+        faults.append(
+            {
+                "where": where,
+                "error": describe_error(error),
+                "place": place_in_traceback(error),
+                "traceback": traceback_of(error),
+            }
+        )
+
+    past.on_fault = note
+    explained = explain_batch(past, record, position)
+    notes = explained.notes
+    has_raised = isinstance(record, Refused) and any(
+        code == RefusalCode.RULE_ERROR for _, _, code, _ in record.refusals
+    )
+    if has_raised and not faults and past.registry is not None:
+        notes = (*notes, "its rule raised, and does not raise again: the rule was changed since")
+    return replace(explained, faults=tuple(faults), notes=notes)
 
 
 def _conflict(explained: Explanation, group: Sequence[_RequestRecord]) -> dict[str, Json] | None:

@@ -169,14 +169,13 @@ def fork(
     replay = partial(_replay, log, cut, files)
     past = replay()
     seq, record, chain = past.ledger.seq, past.journal.count, past.journal.prev
-    parent = _world_of(past)
+    parent = past.header_now.world
     world = options.world or _name_after(parent, seq)
     require_fork(world, parent, options.effects, options.seed)
     first = _first_record(replay, past, world, options, domains)
     past.apply(first)
     rules = _other_rules(past, options.decided_by) if options.decided_by else []
-    assert past.header is not None, "a log begins with its header"
-    seed = past.header.seed
+    seed = past.header_now.seed
     digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
     rerun = None
     if options.is_replayed:
@@ -278,11 +277,6 @@ def _replay(log: EventLog, cut: Cut, files: SnapshotStore | None) -> Replayer:
     return past
 
 
-def _world_of(past: Replayer) -> str:
-    assert past.header is not None, "a log begins with its header"
-    return past.header.world
-
-
 def _first_record(
     replay: Callable[[], Replayer],
     past: Replayer,
@@ -296,7 +290,7 @@ def _first_record(
         seq=past.ledger.seq,
         now_ns=past.ledger.now_ns,
         world=world,
-        parent=_world_of(past),
+        parent=past.header_now.world,
         effects=options.effects,
         given=[parse_patch(past.state, name, value) for name, value in options.put.items()],
         dropped=list(options.dropped),
@@ -308,10 +302,9 @@ def _first_record(
     if not (record.given or record.dropped):
         return encode_record(record)
     trial = replay()
-    assert trial.header is not None, "a log begins with its header"
-    registry = registry_of(domains, rules_in(trial.header))
+    registry = registry_of(domains, rules_in(trial.header_now))
     structure = Structure(registry, trial.ledger.policy.limits)
-    sandbox = Sandbox(registry, structure, trial.state, trial.ledger, trial.header)
+    sandbox = Sandbox(registry, structure, trial.state, trial.ledger, trial.header_now)
     sandbox.start(record.prev, record.now_ns)
     sandbox.execute(record)
     made = sandbox.produced_record()
@@ -321,8 +314,7 @@ def _first_record(
 
 def _other_rules(past: Replayer, domains: Sequence[Domain]) -> list[bytes]:
     """Put the rules of domains in force, and return the record of it; none if they are already."""
-    assert past.header is not None, "a log begins with its header"
-    then = rules_in(past.header)
+    then = rules_in(past.header_now)
     registry = Registry(domains, has_leases=past.ledger.policy.leases is not None)
     rules = rules_of(registry)._replace(validator=then.validator)
     if rules == then:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from re import Pattern
 
 from placet.actors.ports import EventLog
+from placet.history.batch_outcomes import is_held, noted_in
 from placet.history.column_rows import refused_count, row_of
-from placet.kernel.plugin.approved import APPROVAL_REQUIRED
-from placet.kernel.plugin.noted_refusals import notes_refusals
 from placet.schemas.batch import sequence_form
 from placet.schemas.codec import to_json
 from placet.schemas.errors import PlacetError
@@ -159,16 +158,7 @@ def _is_refused(record: Record) -> bool:
         return bool(refused_count(record))
     if isinstance(record, Refused):
         return not is_held(record)
-    return isinstance(record, Admitted) and any(
-        notes_refusals(kind) for _, _, kind, _, _ in decode_intents(record.encoded)
-    )
-
-
-def is_held(record: Record) -> bool:
-    """Return whether a batch was refused for nothing but the approval of a person."""
-    return isinstance(record, Refused) and all(
-        code.rpartition(".")[2] == APPROVAL_REQUIRED for _, _, code, _ in record.refusals
-    )
+    return any(noted_in(record))
 
 
 def _members_among(names: Iterable[str], record: TableMade) -> Iterator[str]:

@@ -81,6 +81,10 @@ if TYPE_CHECKING:
 _GROUP_MIN: Final = 2
 """Batches of a group that are decided together."""
 
+_INT_PASSES_MAX: Final = 3
+"""Times that the whole floats of a refused batch are read as ints: not all its refusals are listed
+at once, so the next may name further places."""
+
 _SECONDS_MAX: Final = SIM_TIME_NS_MAX / SECOND_NS
 
 
@@ -357,10 +361,13 @@ class Kernel:
             filled = with_defaults(batch, submitter, self.ledger.seq, intents_max)
             if filled is not batch:
                 checked = self._structure.check(filled, submitter, batch_id)
-            if not isinstance(checked, CheckedBatch):
+            for _ in range(_INT_PASSES_MAX):
+                if isinstance(checked, CheckedBatch):
+                    break
                 whole = with_ints(filled, [refusal.at for refusal in checked])
-                if whole is not filled:
-                    checked = self._structure.check(whole, submitter, batch_id)
+                if whole is filled:
+                    break
+                filled, checked = whole, self._structure.check(whole, submitter, batch_id)
         if isinstance(checked, CheckedBatch):
             return checked
         if isinstance(batch, ColumnBatch):

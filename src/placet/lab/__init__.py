@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from placet.lab.comparison import compare
+    from placet.lab.importance import variance_shares
     from placet.lab.paired import paired_differences
     from placet.lab.reporting.report import report
     from placet.lab.turning.search import turning_point
@@ -27,6 +28,7 @@ _MODULES: Final = {
     "paired_differences": "placet.lab.paired",
     "report": "placet.lab.reporting.report",
     "turning_point": "placet.lab.turning.search",
+    "variance_shares": "placet.lab.importance",
 }
 """Public name -> the module that defines it."""
 
@@ -39,6 +41,7 @@ __all__ = [
     "report",
     "run_scenarios",
     "turning_point",
+    "variance_shares",
 ]
 
 

@@ -15,13 +15,12 @@ from placet.scenarios.scenario import full_key
 from placet.schemas.codec import Json, canonical
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.name_suggestions import did_you_mean
+from placet.sweeps.columns import COUNTS, ENDED_AT, ENDS, RULE_ERRORS
 from placet.sweeps.errors import LabError
 from placet.sweeps.results import Results
 
 _PAIRS_MIN: Final = 2
 """One difference has no interval."""
-
-_COUNTS: Final = ("submitted", "admitted", "refused")
 
 Rows: TypeAlias = Iterable[Mapping[str, Any]]
 """Rows by column; a data frame of pandas or polars and an Arrow table are accepted too."""
@@ -99,13 +98,13 @@ def paired_differences(
     is_named = bool(measures)
     if isinstance(results, Results):
         option = full_key(option)
-        measures = measures or [*results.outcomes, *_COUNTS]
+        measures = measures or [*results.outcomes, *COUNTS]
         if pair_by is None:
             pair_by = ["seed", *(name for name in results.parameters if name != option)]
     pair_by = ("seed",) if pair_by is None else pair_by
-    rows = _rows(results)
+    rows = rows_of(results)
     for name in (option, *pair_by, *measures):
-        _require_column(rows, name)
+        require_column(rows, name)
     names = measures or _measures(rows, {option, *pair_by})
     values = list({canonical(row[option]): row[option] for row in rows}.values())
     base = values[0] if baseline is None else baseline
@@ -164,12 +163,26 @@ def _by_pair(
         key = canonical([row[name] for name in pair_by]), canonical(row[option])
         if key in runs:
             pair = ", ".join(f"{name} = {row[name]!r}" for name in pair_by)
-            raise LabError(
-                f"{option} = {row[option]!r} has several runs with {pair}: name the other options "
-                "of the sweep in pair_by"
-            )
+            cause = _why_several(runs[key], row, pair_by)
+            raise LabError(f"{option} = {row[option]!r} has several runs with {pair}. {cause}")
         runs[key] = row
     return runs
+
+
+def _why_several(
+    first: Mapping[str, Any], second: Mapping[str, Any], pair_by: Sequence[str]
+) -> str:
+    """Return why two rows have one place in a pair, and what to do, as a sentence."""
+    names = [name for name in first if repr(first[name]) != repr(second.get(name))]
+    own = {*COUNTS, RULE_ERRORS, ENDED_AT, *ENDS}
+    options = [name for name in names if name not in own]
+    if not options:
+        differ = f"differ in {', '.join(names)} alone" if names else "are equal"
+        return f"They {differ}: keep one row of each run"
+    return (
+        f"They differ in {', '.join(options)}: add those that are options to pair_by, as in "
+        f"pair_by={[*pair_by, options[0]]!r} (`placet compare`: --pair-by {options[0]})"
+    )
 
 
 def _measures(rows: Sequence[Mapping[str, Any]], keys: set[str]) -> list[str]:
@@ -180,7 +193,12 @@ def _measures(rows: Sequence[Mapping[str, Any]], keys: set[str]) -> list[str]:
     return measures
 
 
-def _rows(results: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401  # a table of any library
+def rows_of(results: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401  # a table of any library
+    """Return the rows of results, or of a table of pandas, polars or pyarrow.
+
+    Raises:
+        LabError: There are none.
+    """
     if hasattr(results, "to_pylist"):  # pyarrow
         results = results.to_pylist()
     elif hasattr(results, "to_dicts"):  # polars
@@ -193,7 +211,12 @@ def _rows(results: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401  # a table o
     return rows
 
 
-def _require_column(rows: Sequence[Mapping[str, Any]], name: str) -> None:
+def require_column(rows: Sequence[Mapping[str, Any]], name: str) -> None:
+    """Check that each row has a column.
+
+    Raises:
+        LabError: The column is missing in a row.
+    """
     missing = sum(name not in row for row in rows)
     if missing == len(rows):
         hint = did_you_mean(name, dict.fromkeys(key for row in rows for key in row))

@@ -185,7 +185,7 @@ export async function ask(path) {
   const [where, query = ""] = path.split("?");
   if (where === "api/v1/history") return { worlds: [{ world: run.world, fork: false }], live: false, runs: false };
   const answer = ANSWERS[where.split("/history")[1]];
-  if (!answer) throw new Refusal("This page holds the run alone. What an agent saw, why, plots over time and forks need its log: placet play STORE.");
+  if (!answer) throw new Refusal("This page holds the run alone. What an agent saw, why, stories, plots over time and forks need its log: placet play STORE.");
   return answer(Object.fromEntries(new URLSearchParams(query)));
 }
 

@@ -1,7 +1,6 @@
 """The door by which domains enter: by the name of an entry point, or as `module:attribute`."""
 
 import importlib
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from placet.kernel.plugin.boundary import raised_by, short_place_of
 from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.rules_version import Rules
+from placet.plugins.extras import extra_of, installable
 from placet.schemas.codec import Json
 from placet.schemas.errors import DomainError, PlacetError, describe_error
 from placet.schemas.name_suggestions import did_you_mean, nearest
@@ -108,21 +108,6 @@ def _installed() -> "EntryPoints":
 def domain_names() -> list[str]:
     """Return the names of the installed domains, sorted."""
     return sorted({entry.name for entry in _installed()} | {"world"})
-
-
-def installable() -> dict[str, str]:
-    """Return how to install each plug-in of placet's own repository, by the plug-in's name.
-
-    The extras of placet name the distributions beside it.
-    """
-    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  # as above
-
-    try:
-        needed = requires("placet") or []
-    except PackageNotFoundError:  # a source tree on the path
-        return {}
-    extras = map(re.compile(r"(placet-[\w-]+)\s*;\s*extra == ['\"](\w+)['\"]").fullmatch, needed)
-    return {match[2]: f"pip install ./plugins/{match[1]}" for match in extras if match}
 
 
 def find_domain(spec: str) -> Callable[..., Domain]:
@@ -272,8 +257,15 @@ def import_from_here(module_name: str) -> ModuleType:
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name != module_name.partition(".")[0]:
-            raise  # a module that it imports
+        if error.name != module_name.partition(".")[0]:  # a module that it imports
+            extra = extra_of(error.name or "")
+            if extra is None:
+                raise
+            raise ModuleNotFoundError(
+                f"{error}, which the extra {extra!r} brings: pip install '.[{extra}]' in a clone "
+                "of placet",
+                name=error.name,
+            ) from error
         where = f"in the current folder ({here or 'which was removed'}) and among installed ones"
         raise ModuleNotFoundError(
             f"{error}; modules are found {where}: run placet in the folder of {error.name}.py, or "

@@ -21,12 +21,14 @@ from placet.kernel.plugin.approved import (
     AMEND,
     ASK,
     DECIDE,
+    NOT_FORESEEN,
     PREVIEW,
     RECORDER,
     REQUESTS,
 )
 from placet.runtime.api.approval_requests import (
     UNFORESEEN,
+    amendment_of,
     approval_of,
     ends_request,
     held_of,
@@ -47,7 +49,7 @@ from placet.schemas.approval import (
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 from placet.schemas.name_suggestions import require_known
-from placet.schemas.refusal import RefusalCode
+from placet.schemas.refusal import Refusal, RefusalCode
 from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -69,6 +71,13 @@ _TRIES: Final = 5
 
 _MARGIN_S: Final = 0.001
 """Added to a wait until a request expires, so that it has expired when the wait ends."""
+
+_NOT_AS_SHOWN: Final = Refusal(
+    NOT_FORESEEN,
+    "the amendment would now do something else than was shown; look at it again",
+    index=0,
+    at="/id",
+)
 
 _EXPIRED: Final = "approvals.request_expired"
 
@@ -243,6 +252,7 @@ class Inbox:
         digest: str = "",
         reason: str = "",
         intents: Sequence[Intent] = (),
+        foreseen: str = "",
     ) -> InboxAnswer:
         """Record the decision of a person; with `approve` and `amend` the intents are applied.
 
@@ -257,6 +267,8 @@ class Inbox:
             reason: Reason, at most 2 000 characters.
             intents: The intents of an amendment, as for `ask`, with new keys. Their rules may need
                 no other role than that of the request.
+            foreseen: Digest of the amendment as `foresee_amendment` showed it: one that would now
+                do something else is refused (`approvals.not_foreseen`). Empty for any.
 
         Returns:
             The request after the decision, with the verdict. It is `open` if the decision was not
@@ -277,7 +289,7 @@ class Inbox:
         person: dict[str, Json] = {"id": request, "by": by, "role": role, "reason": reason}
         person["digest"] = digest or shown.digest
         if decision == "amend":
-            return await self._amend(shown, person, intents)
+            return await self._amend(shown, person, intents, foreseen)
         applied = shown.intents if decision == "approve" else ()
         verdict = await self._submit(DECIDE, {**person, "decision": decision}, applied)
         if decision == "approve" and ends_request(verdict):
@@ -285,13 +297,53 @@ class Inbox:
             await self._end(request, "stale", reason, verdict.codes)
         return await self._answer(request, verdict, _AHEAD)
 
+    async def foresee_amendment(self, request: str, intents: Sequence[Intent]) -> InboxAnswer:
+        """Show the intents and changes that an amendment would approve; nothing is recorded.
+
+        Args:
+            request: Id of the request.
+            intents: The intents of the amendment, as for `decide`.
+
+        Returns:
+            A request with the validated intents and their changes, which is in no state: its id is
+            empty, and `decide` takes its digest as `foreseen`. If the dry run is refused, there is
+            no request.
+
+        Raises:
+            ApprovalUnknown: The state has no such request.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        shown = await self.get(request)
+        payload = await self._amendment(shown, intents)
+        verdict = await self._foresee(payload)
+        made = amendment_of(shown, payload, self._world.gateway.registry)
+        return InboxAnswer(made if verdict.admitted else None, verdict, _AHEAD_OF_PREVIEW)
+
     async def _amend(
-        self, shown: Approval, person: Mapping[str, Json], intents: Sequence[Intent]
+        self,
+        shown: Approval,
+        person: Mapping[str, Json],
+        intents: Sequence[Intent],
+        foreseen: str,
     ) -> InboxAnswer:
         """End a request, and approve other intents of its agent, in one batch."""
+        payload = await self._amendment(shown, intents)
+        verdict, ahead = await self._foresee(payload), _AHEAD_OF_PREVIEW
+        if verdict.admitted:
+            ahead = _AHEAD
+            made = amendment_of(shown, payload, self._world.gateway.registry)
+            if foreseen not in {"", made.digest}:
+                verdict = self._refused(_NOT_AS_SHOWN)
+            else:
+                request: dict[str, Json] = {**person, "request": payload}
+                verdict = await self._submit(AMEND, request, payload["intents"])
+        return await self._answer(shown.id, verdict, ahead)
+
+    async def _amendment(self, shown: Approval, intents: Sequence[Intent]) -> dict[str, Json]:
+        """Return the payload of the request that an amendment makes, before its dry run."""
         held = await self._held(intents)
         rows = await self._world.gateway.entities(REQUESTS, [shown.id])
-        payload: dict[str, Json] = {
+        return {
             **UNFORESEEN,
             "id": uuid4().hex,
             "agent": shown.agent,
@@ -303,11 +355,10 @@ class Inbox:
             "about": {name: value for name, value in shown.about.items() if name != ASKS},
             "requested": self._world.sim_time,
         }
-        verdict, ahead = await self._foresee(payload), _AHEAD_OF_PREVIEW
-        if verdict.admitted:
-            ahead = _AHEAD
-            verdict = await self._submit(AMEND, {**person, "request": payload}, held)
-        return await self._answer(shown.id, verdict, ahead)
+
+    def _refused(self, refusal: Refusal) -> Verdict:
+        world = self._world
+        return Verdict("", False, None, world.seq, world.sim_time, (refusal,))
 
     async def _answer(self, request: str, verdict: Verdict, ahead: int) -> InboxAnswer:
         """Return the answer to a decision; record the end of the request if it has expired."""

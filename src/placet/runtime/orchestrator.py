@@ -45,6 +45,7 @@ from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.runtime.state_path import state_at
+from placet.runtime.telemetry.fault_reports import FaultReports
 from placet.runtime.world import WorldRuntime, in_thread_if
 from placet.runtime.world_opener import WorldOpener, records_to_expect
 from placet.schemas.codec import Json
@@ -611,6 +612,14 @@ class Orchestrator:
         """URL of the metrics; None if `metrics_port` is not set."""
         server = self._opened.metrics_server
         return None if server is None else server.url
+
+    @property
+    def faults(self) -> FaultReports:
+        """The latest exceptions in this world since it was opened here, with their tracebacks.
+
+        They are in memory alone: no log holds a place or a traceback.
+        """
+        return self._opened.faults
 
     def statistics(self) -> dict[str, Json]:
         """Return the counts and latencies so far as plain JSON."""

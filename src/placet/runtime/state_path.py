@@ -1,11 +1,8 @@
 """Reads a part of the state by its path: `collection`, `collection/entity`, or with a `/field`."""
 
 from collections.abc import Mapping
-from typing import NoReturn
 
-from placet.kernel.state.tree import WorldState
 from placet.schemas.codec import Json, thaw
-from placet.schemas.missing_key import MissingKeyError
 
 
 def state_at(state: Mapping[str, Mapping[str, Mapping[str, Json]]], path: str) -> Json:
@@ -32,21 +29,6 @@ def state_at(state: Mapping[str, Mapping[str, Mapping[str, Json]]], path: str) -
     if field in fields:
         return thaw(fields[field])
     raise KeyError(f"there is nothing at {path!r}; the collections are {sorted(state)}")
-
-
-class KnownState(dict[str, Json]):
-    """A copy of a state: its collections, the known ones without entities too.
-
-    It is pickled, and names the nearest collection where one is missing, as a `WorldState` does.
-    """
-
-    @classmethod
-    def of(cls, state: WorldState) -> "KnownState":
-        """Copy a state as plain JSON. O(state)."""
-        return cls((name, _entities(state[name])) for name in state.known())
-
-    def __missing__(self, name: str) -> NoReturn:
-        raise MissingKeyError(name, "collection", self)
 
 
 def _entities(rows: Mapping[str, Mapping[str, Json]]) -> Json:

@@ -35,6 +35,7 @@ from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import State
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.log_follower import LogFollower
+from placet.runtime.telemetry.fault_reports import FaultReports
 from placet.runtime.telemetry.watchdog import RuleWatchdog, RunningRule
 from placet.runtime.world_time import WorldTime
 from placet.schemas.batch import CheckedBatch
@@ -76,6 +77,7 @@ class WorldRuntime:
     Attributes:
         is_read_only: Another process may write the log; nothing is decided here.
         failed: Event that is set once a failure has stopped the world (`committer.failure`).
+        faults: The latest faults, since the world was opened.
         home: The event loop of its actors.
         handle_numbers: Numbers of agent handles, so that the req_ids of no two handles are equal.
     """
@@ -93,7 +95,7 @@ class WorldRuntime:
         follower: LogFollower | None = None,
     ) -> None:
         limits = kernel.config.limits
-        self.home = HomeLoop()
+        self.home, self.faults = HomeLoop(), FaultReports()
         self.config = config
         self.log = log
         self.epoch = epoch
@@ -427,7 +429,8 @@ class WorldRuntime:
     def _reports(self) -> "WorldLogger":
         from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
 
-        return WorldLogger(self.config.log_format, self.config.log_level, self.config.world)
+        config = self.config
+        return WorldLogger(config.log_format, config.log_level, config.world, self.faults)
 
     @cached_property
     def _watchdog(self) -> RuleWatchdog:
@@ -468,12 +471,14 @@ class WorldRuntime:
         )
 
     def _on_error(self, where: str, error: BaseException) -> None:
-        self._reports.fault(where, error)
+        self._reports.fault(where, error, seq=self.kernel.seq)
 
     def _on_fault(self, fault: TaskFailure) -> None:
         if self._is_ending and fault.error is self.committer.failure:
             return  # the committer repeats what stopped the world, which was reported
-        self._reports.fault(fault.name, fault.error, is_restarted=fault.is_restarted)
+        self._reports.fault(
+            fault.name, fault.error, is_restarted=fault.is_restarted, seq=self.kernel.seq
+        )
 
     def _on_escalation(self, name: str, error: BaseException) -> None:
         """Stop the world, so that no answer is released that may not hold after a restart."""

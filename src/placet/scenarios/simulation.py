@@ -26,6 +26,7 @@ from placet.kernel.state.tree import WorldState
 from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.differences import differences_of_run, differences_of_scenario
 from placet.scenarios.ending import EndCondition, end_condition_of, name_of_condition
+from placet.scenarios.failure_note import note_failure
 from placet.scenarios.kernel_runner import KernelRunner
 from placet.scenarios.opening import require_kinds_of
 from placet.scenarios.policies import (
@@ -236,8 +237,15 @@ class Simulation:
 
     def _run_to(self, goal: int) -> Iterator[int]:
         while self.tick < goal and not self._runner.has_ended:
-            self._runner.tick()
+            self._run_tick()
             yield self.tick
+
+    def _run_tick(self) -> None:
+        try:
+            self._runner.tick()
+        except Exception as error:
+            note_failure(self.store, error)
+            raise
 
     def step(self) -> dict[str, Verdict]:
         """Run one tick, and return the verdict of each agent that proposed something.
@@ -246,7 +254,7 @@ class Simulation:
             PolicyError: A policy raised, or returned no intents; the tick was not begun.
             StoreError: The log cannot be written.
         """
-        self._runner.tick()
+        self._run_tick()
         self._goal = max(self._goal, self.tick)
         return self.verdicts
 

@@ -16,6 +16,7 @@ from placet.schemas.errors import PlacetError
 from placet.schemas.json_value import to_json_value
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_MEMBERS_MAX
+from placet.tables.statistic import statistic_named
 
 
 def _checked_quota(quota: dict[str, Json]) -> dict[str, Json]:
@@ -160,6 +161,11 @@ class Collect:
     refusals: bool = False
     optional: bool = False
     world: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The functions of `world`, as `module:function`, without its statistics of fields."""
+        return tuple(name for name in self.world.values() if statistic_named(name) is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

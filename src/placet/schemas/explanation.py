@@ -58,6 +58,8 @@ class Explanation:
         conflict: The earlier claim on the resource: `{winner, resource, batch_id, record,
             req_ids, priority}`; None without a conflict.
         earlier: Earlier answers to the same request: `{record, seq, answer, codes}`.
+        faults: `{where, error, place, traceback}` of each exception of a rule when the batch is run
+            again, for the operator; no log has them.
         rules: The deciding domains and their versions.
         notes: Facts that the log does not hold, and where to find them; recorded names of no kind.
     """
@@ -75,6 +77,7 @@ class Explanation:
     effects: tuple[Mapping[str, Json], ...] = ()
     conflict: Mapping[str, Json] | None = None
     earlier: tuple[Mapping[str, Json], ...] = ()
+    faults: tuple[Mapping[str, Json], ...] = ()
     rules: str = ""
     notes: tuple[str, ...] = ()
 
@@ -109,4 +112,5 @@ class Explanation:
             yield from (f"    {r['code']}: {r['message']}" for r in stage.refusals)
         yield from (f"  {change['entity']}: {change['what']}" for change in self.changes)
         yield from (f"  effect {effect['key']}: {effect['kind']}" for effect in self.effects)
+        yield from (f"  {one['where']}: {one['error']} ({one['place']})" for one in self.faults)
         yield from (f"  note: {note}" for note in self.notes)

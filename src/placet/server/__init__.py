@@ -7,7 +7,7 @@ a batch; the verdict's JSON is that of `placet gate`, and its status comes from 
     app.py: the application. listener.py: its socket and process. context.py: callers, worlds.
     routes/: batches, agents, state, events, kinds, streams, health, as tables of http/routing.py.
     openapi.py: the document made from these tables. streams.py: what open streams share.
-    dashboard/: the page for people.
+    dashboard/: the pages for people.
 """
 
 from collections.abc import Sequence
@@ -59,6 +59,6 @@ def create_app(
     except ModuleNotFoundError as error:
         raise ExtraMissing(
             f"the HTTP server needs {error.name}, which is not installed: "
-            "pip install 'placet[serve]'"
+            "pip install '.[serve]' in a clone of placet"
         ) from error
     return build_app(domain, config, credentials, serve)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from anyio import to_thread
 from starlette.applications import Starlette
@@ -28,13 +28,14 @@ from placet.schemas.approval import Approval
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import HttpLimits
-from placet.server import client, dashboard
+from placet.server import client
 from placet.server.approvals.channels import channels_of
 from placet.server.approvals.deciders import notice_json
 from placet.server.approvals.notices import Notices
 from placet.server.config import ServeConfig
 from placet.server.context import RequestContext
 from placet.server.credentials import Credentials, new_operator
+from placet.server.dashboard.routes import dashboard_routes
 from placet.server.history.controls import Controls
 from placet.server.history.timelines import Source, Timelines
 from placet.server.http import problems
@@ -84,24 +85,37 @@ def build_app(
     roles = {role for one in domains for role in one.roles}
     check_people(serve.people, credentials.submitters, roles)
     app.state.operator_token = operator_token
-    app.state.schemas = {}
     app.state.kinds = cache(
         lambda: {"domains": registry_json(domains), "limits": asdict(config.kernel_config().limits)}
     )
-    intents_max = config.limits.batch_intents_max
+    describe(app, domains, config.limits.batch_intents_max)
+    app.router.routes += _routes(app, serve)
+    return app
+
+
+def describe(app: Starlette, domains: Sequence[Domain], intents_max: int) -> None:
+    """Set the document of the routes of an application; it is made when it is first requested.
+
+    Args:
+        app: The application; a plug-in adds schemas to `app.state.schemas`.
+        domains: Domains, whose kinds define the schemas of intents.
+        intents_max: Most intents of a batch.
+    """
+    app.state.schemas = {}
     app.state.openapi = cache(
         lambda: build_document(app.routes, domains, app.state.schemas, _version(), intents_max)
     )
     app.state.openapi_text = cache(lambda: to_json(app.state.openapi()))
-    app.router.routes += _routes(app, serve)
-    return app
 
 
 def _notices(context: RequestContext) -> Notices:
     """Return what sends notices of the new requests for approval of all worlds."""
 
     async def describe(name: str, world: Orchestrator, approval: Approval) -> Json:
-        return await world.query(lambda kernel: notice_json(context, name, kernel, approval))
+        now = world.sim_time
+        return await world.query(
+            lambda kernel: notice_json(context, name, kernel.ledger, approval, now)
+        )
 
     worlds = context.worlds
     channels = channels_of(context.config.approvals, os.environ)
@@ -157,8 +171,8 @@ def _routes(app: Starlette, serve: ServeConfig) -> list[BaseRoute]:
     for plugin in plugins(ROUTES).values():
         routes += _routes_of(plugin, app)
     routes.sort(key=lambda route: not getattr(route, "is_hot", False))
-    routes += [Route("/openapi.json", _openapi), client.route]
-    return [*routes, *dashboard.routes()] if serve.dashboard else routes
+    routes += [DOCUMENT_ROUTE, client.route]
+    return [*routes, *dashboard_routes()] if serve.dashboard else routes
 
 
 def _routes_of(plugin: Plugin, app: Starlette) -> list[BaseRoute]:
@@ -183,6 +197,9 @@ def _routes_of(plugin: Plugin, app: Starlette) -> list[BaseRoute]:
 
 async def _openapi(request: Request) -> Response:
     return Response(request.app.state.openapi_text(), media_type="application/json")
+
+
+DOCUMENT_ROUTE: Final = Route("/openapi.json", _openapi)
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json
 from placet.server.http.parameters import Fields, properties_of
-from placet.server.http.problems import MEDIA_TYPE
+from placet.server.http.problems import MEDIA_TYPE, PROBLEM_OF_STATUS
 from placet.server.http.routing import Answers, ApiRoute, Body, Operation
 from placet.server.http.verdict_status import status_table
 from placet.server.wire_schemas import REFERENCE, SCHEMAS, batch_schema, intent_schema, ref
@@ -41,7 +41,7 @@ def answers(status: int, schema: str, *others: int) -> Answers:
         own["content"] = {schema: {"schema": {"type": "string"}}}
     elif schema:
         own["content"] = _json(schema)
-    return {status: own, **{other: own if other == 200 else _problem() for other in others}}  # noqa: PLR2004  # HTTP's own
+    return {status: own, **{other: own if other == 200 else _problem(other) for other in others}}  # noqa: PLR2004  # HTTP's own
 
 
 def build_document(
@@ -55,12 +55,13 @@ def build_document(
 
     Args:
         routes: The routes; only those of type `ApiRoute` are described.
-        domains: Domains, whose kinds define the schemas of intents.
+        domains: Domains, whose kinds define the schemas of intents; none where no route takes one.
         more: Additional schemas of plug-ins, by name.
         version: Version of the application.
         intents_max: Most intents of a batch.
     """
     described = [route for route in routes if isinstance(route, ApiRoute)]
+    kinds = [kind.name for kind in Registry(domains)] if domains else []
     bodies = {
         operation.body.schema: None
         for route in described
@@ -68,37 +69,50 @@ def build_document(
         if operation.body is not None and isinstance(operation.body.schema, type)
     }
     _, structs = msgspec.json.schema_components([*bodies], ref_template=REFERENCE + "{name}")
+    paths = {
+        route.path_format: {
+            method.lower(): _operation(route, operation, kinds)
+            for method, operation in route.operations.items()
+        }
+        for route in described
+    }
+    schemas: dict[str, Json] = {**SCHEMAS, "Batch": batch_schema(intents_max)}
+    schemas |= structs | (_intents(domains, kinds) if domains else {}) | dict(more)
     return {
         "openapi": "3.1.0",
         "info": {"title": "placet", "version": version, "description": _DESCRIPTION},
-        "paths": {
-            route.path_format: {
-                method.lower(): _operation(route, operation)
-                for method, operation in route.operations.items()
-            }
-            for route in described
-        },
+        "paths": paths,
         "components": {
-            "schemas": {
-                **SCHEMAS,
-                "Batch": batch_schema(intents_max),
-                **structs,
-                **_intents(domains),
-                **more,
-            },
+            "schemas": _used(schemas, paths),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
 
 
-def _operation(route: ApiRoute, operation: Operation) -> dict[str, Json]:
+def _used(schemas: Mapping[str, Json], paths: Json) -> dict[str, Json]:
+    """Return the schemas to which the paths refer, directly or not."""
+    used, waiting = set[str](), [paths]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            name = part.get("$ref")
+            if isinstance(name, str) and (name := name.removeprefix(REFERENCE)) not in used:
+                used.add(name)
+                waiting.append(schemas[name])
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return {name: schema for name, schema in schemas.items() if name in used}
+
+
+def _operation(route: ApiRoute, operation: Operation, kinds: Sequence[str]) -> dict[str, Json]:
     is_limited = operation.is_read or operation.body is not None
-    busy = {} if not is_limited else {429: {**_problem(), "headers": _RETRY_AFTER}}
-    of_body = {} if operation.body is None else dict.fromkeys(_OF_A_BODY, _problem())
+    busy = {} if not is_limited else {429: {**_problem(429), "headers": _RETRY_AFTER}}
+    of_body = {} if operation.body is None else {status: _problem(status) for status in _OF_A_BODY}
     own = operation.answer
     if isinstance(own, str):
         own = answers(operation.status, own, *operation.problems)
-    responses = {422: _problem(), **of_body, **busy, **own}
+    responses = {422: _problem(422), **of_body, **busy, **own}
     described: dict[str, Json] = {
         "tags": [operation.tag],
         "summary": operation.summary,
@@ -119,7 +133,7 @@ def _operation(route: ApiRoute, operation: Operation) -> dict[str, Json]:
     if parameters:
         described["parameters"] = parameters
     if operation.body is not None:
-        described["requestBody"] = _request_body(operation.body)
+        described["requestBody"] = _request_body(operation.body, kinds)
     if 401 in own:  # noqa: PLR2004  # HTTP's own
         described["security"] = [{"token": []}]
     return described
@@ -147,14 +161,23 @@ def _without_null(schema: Mapping[str, Json]) -> dict[str, Json]:
     return {**value, **more}
 
 
-def _request_body(body: Body) -> dict[str, Json]:
+def _request_body(body: Body, kinds: Sequence[str]) -> dict[str, Json]:
     schema = body.schema
     if isinstance(schema, type):
         schema = schema.__name__
     content = _json(schema) if isinstance(schema, str) else {"application/json": {"schema": schema}}
-    if body.examples:
-        content["application/json"]["examples"] = body.examples
+    examples = body.examples
+    if schema == "Batch":
+        examples = {name: one for name, one in examples.items() if _is_known(one["value"], kinds)}
+    if examples:
+        content["application/json"]["examples"] = examples
     return {"required": not body.is_optional, "content": content}
+
+
+def _is_known(batch: Json, kinds: Sequence[str]) -> bool:
+    """Return whether the intents of an example have kinds of the world."""
+    intents = batch["intents"] if isinstance(batch, dict) else batch
+    return all(intent["kind"] in kinds for intent in intents)
 
 
 def payload_schemas(domains: Sequence[Domain]) -> tuple[dict[str, Json], dict[str, Json]]:
@@ -193,16 +216,19 @@ def _close_patterns(schema: Json) -> None:
             _close_patterns(part)
 
 
-def _intents(domains: Sequence[Domain]) -> dict[str, Json]:
-    """Return the schemas of intents, one for each kind, and of their payloads."""
+def _intents(domains: Sequence[Domain], kinds: Sequence[str]) -> dict[str, Json]:
+    """Return the schemas of intents, one for each kind, and of their payloads.
+
+    Their order is that of `kinds`: those of the world's first domain are first.
+    """
     payloads, schemas = payload_schemas(domains)
     for name, payload in payloads.items():
         schemas[f"Intent.{name}"] = intent_schema(name, payload)
     schemas["Intent"] = {
-        "oneOf": [ref(f"Intent.{name}") for name in payloads],
+        "oneOf": [ref(f"Intent.{name}") for name in kinds],
         "discriminator": {
             "propertyName": "kind",
-            "mapping": {name: f"{REFERENCE}Intent.{name}" for name in payloads},
+            "mapping": {name: f"{REFERENCE}Intent.{name}" for name in kinds},
         },
     }
     return schemas
@@ -212,9 +238,10 @@ def _json(schema: str) -> dict[str, dict[str, Json]]:
     return {"application/json": {"schema": ref(schema)}}
 
 
-def _problem() -> dict[str, Json]:
+def _problem(status: int) -> dict[str, Json]:
     content = {MEDIA_TYPE: {"schema": ref("Problem")}}
-    return {"description": "a problem", "content": content}
+    code = PROBLEM_OF_STATUS.get(status)
+    return {"description": f"problem {code}" if code else "a problem", "content": content}
 
 
 def _verdict_answers() -> Answers:
@@ -224,11 +251,14 @@ def _verdict_answers() -> Answers:
     declared: dict[int, dict[str, Json]] = {}
     for status, names in sorted(codes.items()):
         content: dict[str, Json] = _json("Verdict")
+        described = ", ".join(names)
         if status in _ALSO_PROBLEMS:
-            content |= _problem()["content"]
-        declared[status] = {"description": ", ".join(names), "content": content}
+            problem = _problem(status)
+            content |= problem["content"]
+            described += f"; {problem['description']}"
+        declared[status] = {"description": described, "content": content}
     for status in _ONLY_PROBLEMS:
-        declared[status] = _problem()
+        declared[status] = _problem(status)
     for status in (429, 503):
         declared[status]["headers"] = _RETRY_AFTER
     return declared

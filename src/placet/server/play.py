@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from anyio import to_thread
 from starlette.applications import Starlette
 
-from placet.server import dashboard
-from placet.server.app import middleware, problem_handlers
+from placet.server.app import DOCUMENT_ROUTE, describe, middleware, problem_handlers
 from placet.server.config import ServeConfig
 from placet.server.context import CallerContext
 from placet.server.credentials import Credentials
+from placet.server.dashboard.routes import folder_routes, player_routes
 from placet.server.history.controls import Controls
 from placet.server.history.started_runs import StartedRuns
 from placet.server.history.timelines import Source, Timelines
@@ -49,7 +49,7 @@ def build_play_app(
     app = _app(timelines, serve, credentials, (lambda: None) if runs is None else runs.close)
     app.router.routes += [
         *([] if runs is None else run_control.table.routes()),
-        *dashboard.player_routes(),
+        *player_routes(),
     ]
     app.state.started_runs = runs
     return app
@@ -73,7 +73,7 @@ def build_folder_app(opened: OpenFolder, serve: ServeConfig, credentials: Creden
     )
     opened.on_left = timelines.forget
     app = _app(timelines, serve, credentials, opened.runs.close)
-    app.router.routes += [*runs.table.routes(), *dashboard.folder_routes()]
+    app.router.routes += [*runs.table.routes(), *folder_routes()]
     app.state.runs = opened
     return app
 
@@ -90,11 +90,12 @@ def _app(
             await to_thread.run_sync(close)
 
     app = Starlette(
-        routes=list(history.table.routes()),
+        routes=[*history.table.routes(), DOCUMENT_ROUTE],
         middleware=list(middleware(serve, credentials)),
         exception_handlers=problem_handlers(),
         lifespan=lifespan,
     )
     app.state.context = CallerContext(serve, credentials)
     app.state.timelines = timelines
+    describe(app, (), 0)
     return app

@@ -13,7 +13,7 @@ from gzip import compress
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from re import sub
+from re import findall, sub
 from typing import Final
 from weakref import finalize
 
@@ -29,6 +29,7 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import AgentChanged, Header, Record, agents_of, decode_record
 from placet.schemas.printable import printable_html
+from placet.server.dashboard.pages import PLAYER, file_text, render
 from placet.server.history.series import series_of
 from placet.stores.reading import log_to_read
 from placet.sweeps.files import replaced_whole
@@ -37,13 +38,6 @@ CHANGES_MAX: Final = 100_000
 """Changes and records of a run that is put into a page."""
 
 _HEIGHT_PX: Final = 820
-_SCRIPTS: Final = (
-    "approval_card.js", "approvals.js", "chart.js", "format.js", "map_layers.js", "player.js",
-    "player_axes.js", "player_card.js", "player_colors.js", "player_dots.js", "player_feed.js",
-    "player_inspect.js", "player_line.js", "player_map.js", "player_marks.js", "player_series.js",
-    "player_settings.js", "player_state.js", "player_view.js", "reading.js",
-    "tree.js",
-)  # fmt: skip
 _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
     "base-uri 'none'; form-action 'none'"
@@ -154,7 +148,7 @@ def _page_of(log: EventLog) -> PlayerPage | None:
         if work > CHANGES_MAX:
             return None
     history = {**history_of(timeline), "store": None, "controls": [], "paused": False}
-    history["ticks_per_second"] = history["run"] = None
+    history["ticks_per_second"] = history["run"] = history["failure"] = None
     run = to_json(
         {"world": world, "history": history, "records": records, "series": series_of(log)}
     )
@@ -195,10 +189,10 @@ def _agent(name: str, timeline: Timeline, place: Place) -> Json:
 
 def _html(run: bytes) -> str:
     """Build the page: the player's own, its scripts and styles within it, and the run."""
-    page = _part("server", "dashboard", "player.html")
-    styles = "\n".join(_part("server", "dashboard", name) for name in ("style.css", "player.css"))
-    scripts = {name: _part("server", "dashboard", name) for name in _SCRIPTS}
-    scripts["api.js"] = _part("lab", "static_api.js")
+    page = render(PLAYER, ()).decode()
+    styles = "\n".join(file_text(name) for name in ("style.css", *PLAYER.styles))
+    scripts = {name: file_text(name) for name in _scripts()}
+    scripts["api.js"] = files("placet.lab").joinpath("static_api.js").read_text("utf-8")
     imports = {f"placet/{name}": _data_url(text) for name, text in scripts.items()}
     packed = b64encode(compress(run, mtime=0)).decode()
     head = "\n".join(
@@ -214,14 +208,19 @@ def _html(run: bytes) -> str:
     return bare.replace("</head>", f"{head}\n</head>")
 
 
+def _scripts() -> list[str]:
+    """Return the script of the player, and the scripts that it imports, directly or not."""
+    names = [PLAYER.script]
+    for name in names:  # it grows meanwhile
+        imported = dict.fromkeys(findall(r'from "\./([^"]+)"', file_text(name)))
+        names += [one for one in imported if one not in names]
+    return names
+
+
 def _data_url(script: str) -> str:
     """Return a script as a URL; it names modules by the import map, as a data URL has no folder."""
     bare = sub(r'from "\./', 'from "placet/', script)
     return f"data:text/javascript;base64,{b64encode(bare.encode()).decode()}"
-
-
-def _part(*names: str) -> str:
-    return files("placet").joinpath(*names).read_text("utf-8")
 
 
 def _end(process: "subprocess.Popen[str]") -> None:

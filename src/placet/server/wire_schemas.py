@@ -142,6 +142,28 @@ _APPROVAL: Final = _object(
     amended_by=_or_null("string"),
 )
 
+_RUN: Final = _object(
+    run=_TEXT,
+    world=_TEXT,
+    scenario=_TEXT,
+    domains=array_schema(_TEXT),
+    ticks_planned=_or_null("integer"),
+    seed=_or_null("integer"),
+    ticks=_or_null("integer"),
+    records=_or_null("integer"),
+    agents=_or_null("integer"),
+    admitted=_or_null("integer"),
+    refused=_or_null("integer"),
+    is_partial=_BOOLEAN,
+    settings=_OPEN,
+    status=_TEXT,
+    error=_TEXT,
+    modified_s=_NUMBER,
+    bytes=_SEQ,
+    tags=array_schema(_TEXT),
+    note=_TEXT,
+)
+
 SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
     "Approval": _APPROVAL,
     "ApprovalPage": _object(
@@ -208,6 +230,24 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         optional=("next",),
     ),
     "Event": _object(seq=_SEQ, record=_SEQ, type=_TEXT, sim_time=_NUMBER, is_open=True),
+    "Faults": _object(
+        since_s=_NUMBER,
+        left_out=_SEQ,
+        faults=array_schema(
+            _object(
+                number=_SEQ,
+                where=_TEXT,
+                error=_TEXT,
+                place=_TEXT,
+                traceback=_TEXT,
+                seq=_or_null("integer"),
+                first_s=_NUMBER,
+                last_s=_NUMBER,
+                times=_SEQ,
+                is_restarted=_BOOLEAN,
+            )
+        ),
+    ),
     "Events": _object(events=array_schema(ref("Event")), next_record=_SEQ, is_end=_BOOLEAN),
     "Histories": _object(
         worlds=array_schema(_object(world=_TEXT, fork=_BOOLEAN)), live=_BOOLEAN, runs=_BOOLEAN
@@ -224,7 +264,9 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         bar_seqs=_SEQ,
         bars=array_schema(array_schema(_SEQ, minItems=3, maxItems=3)),
         codes=_OPEN,
+        held=_SEQ,
         store=_or_null("string"),
+        failure=_or_null("object"),
         controls=array_schema({"enum": ["approvals", "end", "pause", "speed", "step", "suspend"]}),
         paused=_BOOLEAN,
         ticks_per_second=_or_null("number"),
@@ -234,6 +276,47 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         settings=array_schema(_OPEN), seed={"type": "integer", "minimum": 0}, ticks=_SEQ
     ),
     "StartedRun": _object(world=_TEXT, tick=_SEQ, store=_or_null("string")),
+    "Runs": _object(
+        folder=_TEXT,
+        runs=array_schema(_RUN),
+        total=_SEQ,
+        unread=_SEQ,
+        columns=array_schema(_TEXT),
+        columns_left_out=array_schema(_TEXT),
+        left_out=_SEQ,
+        tags=array_schema(_TEXT),
+        problem=_TEXT,
+    ),
+    "RunPair": _object(
+        runs=array_schema(_TEXT),
+        settings=array_schema(_object(key=_TEXT, values=array_schema(_ANYTHING))),
+        parting=_object(
+            is_equal=_BOOLEAN,
+            record=_SEQ,
+            seq=_SEQ,
+            part=_TEXT,
+            values=array_schema(_ANYTHING),
+            rule=_or_null("string"),
+            tick=_or_null("integer"),
+            agent_count=_SEQ,
+            kinds=array_schema(_OPEN),
+            state=array_schema(_OPEN),
+        ),
+    ),
+    "RunSeries": _object(
+        series=array_schema(
+            _object(
+                name=_TEXT,
+                note=_TEXT,
+                x_name=_TEXT,
+                x=array_schema(_NUMBER),
+                lines=array_schema(
+                    _object(name=_TEXT, values=array_schema({"type": ["number", "null"]}))
+                ),
+            )
+        )
+    ),
+    "RunNote": _object(tags=array_schema(_TEXT), note=_TEXT),
     "Moment": _object(
         record={"type": "integer", "minimum": -1},
         batch=_SEQ,
@@ -264,6 +347,15 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             )
         ),
         problem=_TEXT,
+    ),
+    "Story": _object(
+        events=array_schema(_OPEN),
+        next=_or_null("integer"),
+        total=_SEQ,
+        failures=_SEQ,
+        left_out=_SEQ,
+        read=_SEQ,
+        records=_SEQ,
     ),
     "PastView": _object(agent_id=_ID, seq=_SEQ, sim_time=_NUMBER, collections=array_schema(_OPEN)),
     "Explained": _object(answer=_TEXT, is_open=True),
@@ -325,8 +417,16 @@ def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
         {
             "kind": {"const": kind},
             "payload": payload,
-            "agent_id": {**_ID, "description": "by default the agent of the token"},
-            "req_id": {**_ID, "description": "by default of the header Idempotency-Key"},
+            "agent_id": {
+                **_ID,
+                "description": "by default the agent of the token",
+                "examples": ["alice"],
+            },
+            "req_id": {
+                **_ID,
+                "description": "by default of the header Idempotency-Key",
+                "examples": ["alice:1"],
+            },
             "context_seq": {**_SEQ, "exclusiveMaximum": 2**63},
             "priority": {"type": "integer", "minimum": 0, "maximum": 100},
             "schema_version": {

@@ -133,7 +133,7 @@ def _open_postgres(url: str, _limits: Limits) -> EventLog:
     except ImportError as error:
         raise StoreError(
             f"cannot use store {address.url!r}: the driver of PostgreSQL is not there "
-            f"({error}); install it with `pip install 'placet[postgres]'`",
+            f"({error}); install it with `pip install '.[postgres]'` in a clone of placet",
             store=address.url,
         ) from error
     return PostgresEventLog(address)

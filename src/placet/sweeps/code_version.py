@@ -93,7 +93,7 @@ class CodeReader:
         policies_of(scenario.name, scenario.agents)
         column_policies_of(scenario.name, scenario.populations)
         policies = frozenset(scenario.policy_names)
-        collected = () if scenario.collect is None else tuple(scenario.collect.world.values())
+        collected = () if scenario.collect is None else scenario.collect.functions
         key = (scenario.domain, policies, collected)
         if key not in self._parts:
             functions = (*self._outcomes, *collected)

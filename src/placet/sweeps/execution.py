@@ -1,11 +1,10 @@
 """Executes the run of a scenario to its end, or from where its log ends: one function."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
-from placet.runtime.state_path import KnownState
+from placet.kernel.state.tree import WorldState
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.scenario import Scenario
@@ -16,20 +15,19 @@ from placet.sweeps.half_run import Counts, HalfRun
 
 
 def execute(
-    scenario: Scenario, log: Path | None, *, with_state: bool
-) -> tuple[Row, Mapping[str, bytes], Mapping[str, Any]]:
+    scenario: Scenario, log: Path | None, *, on_state: Callable[[WorldState], None]
+) -> tuple[Row, Mapping[str, bytes]]:
     """Run a scenario to its end.
 
     Args:
         scenario: The scenario, with its seed.
         log: File of the log, which is kept; None keeps no log. A half-done run in the file is
             resumed if it had run for some seconds, else it is started anew.
-        with_state: Return the final state, not an empty one.
+        on_state: Called with the final state, while the run is still open.
 
     Returns:
-        The counts, the digest and the position of the run, as its row has them; the collected rows
-        of each table, as an Arrow stream; and a copy of the final state, `collection -> entity ->
-        field -> value`.
+        The counts, the digest and the position of the run, as its row has them, and the collected
+        rows of each table, as an Arrow stream.
 
     Raises:
         ScenarioError: The scenario cannot run, or a policy raised.
@@ -39,15 +37,13 @@ def execute(
     half = None if log is None else HalfRun(log)
     before = Counts() if half is None else half.take_up(scenario)
     runs: list[OpenRun] = []
-    states: list[Mapping[str, Any]] = []
 
     def on_tick(ticks: int) -> None:
         if half is not None:
             half.advance(before.plus(ticks, runs[0].report))
 
     def on_end() -> None:
-        if with_state:
-            states.append(KnownState.of(runs[0].state()))
+        on_state(runs[0].state())
 
     collector = collector_of(scenario, None)
     store = "memory://" if log is None else f"sqlite:///{quoted(str(log))}?synchronous=normal"
@@ -80,4 +76,4 @@ def execute(
         "resumed_at": report.resumed_at,
     }
     streams = {} if collector is None else streams_of(collector)
-    return row, streams, states[0] if states else {}
+    return row, streams

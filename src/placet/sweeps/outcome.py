@@ -17,7 +17,7 @@ from placet.schemas.errors import PlacetError
 from placet.sweeps.errors import LabError
 
 Outcome: TypeAlias = Callable[[Mapping[str, Mapping[str, Mapping[str, Json]]]], bool]
-"""Called with the state, `collection -> entity -> field -> value`, which it must not change."""
+"""Called with a read-only `WorldState`, `collection -> entity -> field -> value`, as `until` is."""
 
 
 def find_outcome(spec: str) -> Outcome:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from placet.scenarios.scenario import full_key, leaves_of
 from placet.schemas.codec import Json
@@ -16,7 +16,7 @@ from placet.sweeps.errors import LabError
 from placet.sweeps.files import replaced_whole
 from placet.sweeps.formats import Row
 from placet.sweeps.plan import run_key
-from placet.sweeps.study import COLLECTED, Study
+from placet.sweeps.study import COLLECTED, LOGS, Study
 from placet.tables.arrow import json_text
 from placet.tables.column_types import JSON, ColumnType
 
@@ -30,6 +30,20 @@ if TYPE_CHECKING:
 
 _SHOWN_ROWS: Final = 10
 _SHOWN_CHARS: Final = 12
+
+
+class StudyRun(NamedTuple):
+    """A finished run in the folder of its study.
+
+    Attributes:
+        key: Its name in the study: of its code, its scenario and its seed.
+        code: Hash of its code version: packages, modules, and the rules with their settings.
+        log: Path of its log; None if none is kept.
+    """
+
+    key: str
+    code: str
+    log: Path | None
 
 
 class Results(Sequence[Row]):
@@ -47,8 +61,9 @@ class Results(Sequence[Row]):
         parameters: The columns that are keys of the scenarios.
         outcomes: The columns of outcome functions.
         groups: Number of the scenario of each row, from 0 on.
-        folder: Folder of the collected rows; None if it is not kept.
+        folder: Folder of the study; None if it is not kept.
         places: Where the collected tables of each row lie, by name.
+        keys: Key of the run of each row in the study, and the hash of its code version.
     """
 
     def __init__(
@@ -61,17 +76,20 @@ class Results(Sequence[Row]):
         groups: Sequence[int] = (),
         folder: Path | None = None,
         places: Sequence[Mapping[str, Sequence[Json]]] = (),
+        keys: Sequence[tuple[str, str]] = (),
     ) -> None:
         self.rows = list(rows)
         self.columns = list(columns)
         self.parameters = list(parameters)
         self.outcomes = list(outcomes)
         self._groups = list(groups)
-        self._folder, self._places = folder, list(places)
+        self._folder, self._places, self._keys = folder, list(places), list(keys)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Results":
         """Return the results of all finished runs of a study.
+
+        A failed run that was run again with other code (`retry` and `anyway`) has its later row.
 
         Raises:
             LabError: The folder is no study.
@@ -80,12 +98,22 @@ class Results(Sequence[Row]):
         if not study.manifest["plans"]:
             raise LabError(f"{folder} is no study: it has no manifest")
         study.read_rows()
-        return results_of(study, _planned_keys(study.manifest))
+        study.remove_replaced()
+        return results_of(study, _planned_keys(study))
 
     @property
     def failed(self) -> list[Row]:
         """The rows of runs that ended with an error."""
         return [row for row in self.rows if row["error"] is not None]
+
+    @property
+    def runs(self) -> list[StudyRun]:
+        """The key, the code version and the log of each row's run; empty for rows of no study."""
+        logs = [self._folder / LOGS / f"{key}.db" for key, _ in self._keys if self._folder]
+        return [
+            StudyRun(key, code, log if log.is_file() else None)
+            for (key, code), log in zip(self._keys, logs, strict=True)
+        ]
 
     def column(self, name: str) -> list[Json]:
         """Return the values of a column, one a row.
@@ -140,13 +168,19 @@ class Results(Sequence[Row]):
         """The names of the collected tables."""
         return list(dict.fromkeys(table for places in self._places for table in places))
 
-    def collected(self, name: str) -> "ArrowTable":
+    def collected(self, name: str, *, run: int | None = None) -> "ArrowTable":
         """Return the collected rows of all runs: of `agents`, `world` or `refusals`.
 
         The columns begin with the keys in which the scenarios differ, and the seed.
 
+        Args:
+            name: Name of the table.
+            run: Number of the row whose run is read alone, from 0 on; None for all runs. A run that
+                failed before its first tick has no rows.
+
         Raises:
-            LabError: No run collected the table, the folder was not kept, or it cannot be read.
+            LabError: No run collected the table, there is no such run, the folder was not kept, or
+                it cannot be read.
             MissingExtraError: pyarrow is not installed.
         """
         from placet.sweeps.collected import joined_table  # noqa: PLC0415  # an extra
@@ -154,14 +188,18 @@ class Results(Sequence[Row]):
         if name not in self.tables:
             hint = did_you_mean(name, self.tables)
             raise LabError(f"no run collected a table {name!r} by [collect]; {hint}")
-        if self._folder is None or not self._folder.exists():
+        if run is not None and run not in range(len(self)):
+            raise LabError(f"there is no run {run}: the rows are 0 to {len(self) - 1}")
+        folder = None if self._folder is None else self._folder / COLLECTED
+        if folder is None or not folder.exists():
             raise LabError("collected rows are kept in the folder of a study; name one with `to`")
         keys = (*self.parameters, SEED)
         runs = [
             ({key: row[key] for key in keys}, places.get(name))
             for row, places in zip(self.rows, self._places, strict=True)
         ]
-        return joined_table(name, self._folder, runs)
+        chosen = runs if run is None else runs[run : run + 1]
+        return joined_table(name, folder, chosen)
 
     def to_arrow(self) -> "pyarrow.Table":
         """Return an Arrow table; values of several types in a column become JSON text.
@@ -169,7 +207,9 @@ class Results(Sequence[Row]):
         Raises:
             LabError: pyarrow is not installed.
         """
-        library = _library("pyarrow", "Arrow tables need pyarrow: pip install 'placet[lab]'")
+        library = _library(
+            "pyarrow", "Arrow tables need pyarrow: pip install '.[lab]' in a clone of placet"
+        )
         table: pyarrow.Table = library.table(self._typed_columns())
         return table
 
@@ -288,12 +328,12 @@ def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[st
         columns: Keys of the scenarios to show although all scenarios have one value.
     """
     placed = [
-        (group, study.rows[key])
+        (group, key, study.rows[key])
         for group, of_scenario in enumerate(keys)
         for key in of_scenario
         if key in study.rows
     ]
-    rows = [row for _, row in placed]
+    rows = [row for *_, row in placed]
     leaves = {
         digest: leaves_of(study.scenario(digest))
         for digest in dict.fromkeys(row["scenario"] for row in rows)
@@ -321,9 +361,10 @@ def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[st
         names,
         parameters=parameters,
         outcomes=outcomes,
-        groups=[group for group, _ in placed],
-        folder=study.folder / COLLECTED,
+        groups=[group for group, *_ in placed],
+        folder=study.folder,
         places=[row.get(COLLECTED, {}) for row in rows],
+        keys=[(key, row[CODE]) for _, key, row in placed],
     )
 
 
@@ -334,14 +375,25 @@ def _differing(leaves: Sequence[Mapping[str, Json]], wanted: Iterable[str]) -> l
     return list(dict.fromkeys([*(key for key in wanted if key in keys), *differing]))
 
 
-def _planned_keys(manifest: Mapping[str, Any]) -> Iterator[list[str]]:
-    """Yield the keys of the runs of each scenario; those of several plans stand once."""
-    groups: dict[tuple[str, str], dict[str, None]] = {}
-    for plan in manifest["plans"]:
+def _planned_keys(study: Study) -> Iterator[list[str]]:
+    """Yield the keys of the finished runs of each scenario; those of several plans stand once.
+
+    Runs of a scenario with several codes are apart only if a seed was run with several.
+    """
+    scenarios: dict[str, dict[int, dict[str, str]]] = {}
+    for plan in study.manifest["plans"]:
         for (scenario, code), own in zip(plan["scenarios"], plan["own_seeds"], strict=True):
-            keys = (run_key(code, scenario, seed) for seed in plan["seeds"] or [own])
-            groups.setdefault((scenario, code), {}).update(dict.fromkeys(keys))
-    return (list(keys) for keys in groups.values())
+            for seed in plan["seeds"] or [own]:
+                of_seed = scenarios.setdefault(scenario, {}).setdefault(seed, {})
+                if (key := run_key(code, scenario, seed)) in study.rows:
+                    of_seed[code] = key
+    for seeds in scenarios.values():
+        is_apart = any(len(keys) > 1 for keys in seeds.values())
+        groups: dict[str, list[str]] = {}
+        for keys in seeds.values():
+            for code, key in keys.items():
+                groups.setdefault(code if is_apart else "", []).append(key)
+        yield from groups.values()
 
 
 def _mean(values: Iterable[Json]) -> float | None:

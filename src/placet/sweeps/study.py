@@ -138,6 +138,21 @@ class Study:
         self.rows = rows
         return rows
 
+    def remove_replaced(self) -> None:
+        """Remove from `rows` the failed rows of runs that were run again with other code. O(rows).
+
+        A failed row is replaced by a row without an error, or by that of a later attempt.
+        """
+        best: dict[tuple[str, int], tuple[bool, int]] = {}
+        for row in self.rows.values():
+            run = (row["scenario"], row["seed"])
+            best[run] = max(best.get(run, (False, 0)), _rank(row))
+        self.rows = {
+            key: row
+            for key, row in self.rows.items()
+            if row["error"] is None or _rank(row) == best[row["scenario"], row["seed"]]
+        }
+
     def scenario(self, digest: str) -> Scenario:
         """Return a scenario of the manifest; its seed is 0.
 
@@ -261,6 +276,11 @@ class Study:
             os.ftruncate(lock, 0)
             os.pwrite(lock, self.session.encode(), 0)
             self.clear_running()
+
+
+def _rank(row: Row) -> tuple[bool, int]:
+    """Return the rank of a row among those of its run: done before failed, then the later one."""
+    return row["error"] is None, row["attempt"]
 
 
 class RowWriter:

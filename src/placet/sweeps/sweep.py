@@ -55,8 +55,9 @@ def run_scenarios(
         replications: Number of runs of each scenario, with the seeds 1, 2, ... The same seeds for
             all scenarios: agents that a setting does not touch draw alike in them.
         seeds: Seeds instead of `replications`. With neither, a scenario runs once with its own.
-        outcome: Functions of the final state (`collection -> entity -> field -> value`) that return
-            a number, text, True, False or None, or a mapping of names to these; or their names as
+        outcome: Functions of the final state (`collection -> entity -> field -> value`, the
+            read-only `WorldState` that `until` and collected functions get) that return a number,
+            text, True, False or None, or a mapping of names to these; or their names as
             `module:function`. Each fills columns of the results.
         executor: A `concurrent.futures` executor, which stays open, or a function that returns a
             new executor. None: `jobs` worker processes.
@@ -218,6 +219,7 @@ def tasks_of(
     """Return the runs to execute: those without a row, or to retry, those whose row is an error."""
     place = (str(study.folder.absolute()), study.identity, study.session)
     failed_with_any_code = _failed_with_any_code(study) if retry else set()
+    attempts = _attempts(study)
 
     def is_due(key: str, run: tuple[str, int]) -> bool:
         row = study.rows.get(key)
@@ -232,7 +234,7 @@ def tasks_of(
             digest=planned.digest,
             text=planned.text,
             seed=seed,
-            attempt=study.rows[key]["attempt"] + 1 if key in study.rows else 0,
+            attempt=attempts.get((planned.digest, seed), 0),
             outcomes=plan.outcomes,
             study=NOWHERE if is_apart else place,
             logs=logs,
@@ -241,6 +243,15 @@ def tasks_of(
         for key, (planned, seed) in plan.runs().items()
         if is_due(key, (planned.digest, seed))
     ]
+
+
+def _attempts(study: Study) -> dict[tuple[str, int], int]:
+    """Return the number of the next attempt of each run that has a row, with whatever code."""
+    attempts: dict[tuple[str, int], int] = {}
+    for row in study.rows.values():
+        run = (row["scenario"], row["seed"])
+        attempts[run] = max(attempts.get(run, 0), row["attempt"] + 1)
+    return attempts
 
 
 def _failed_with_any_code(study: Study) -> set[tuple[str, int]]:

@@ -20,6 +20,7 @@ from time import perf_counter, process_time
 from types import FrameType
 from typing import Any, Final, Literal, TypeAlias
 
+from placet.kernel.state.tree import WorldState
 from placet.plugins.domains import import_from_here
 from placet.schemas.codec import Json, from_numpy
 from placet.schemas.errors import StoreError
@@ -127,7 +128,7 @@ def run_task(task: RunTask) -> Row:
 def _named_specs(text: str, outcomes: tuple[str, ...]) -> frozenset[str]:
     """Return the names of the form `module:attribute` in a scenario and a sweep."""
     scenario = scenario_of(text, 0)
-    collected = () if scenario.collect is None else scenario.collect.world.values()
+    collected = () if scenario.collect is None else scenario.collect.functions
     return frozenset(
         spec
         for spec in (scenario.domain, *scenario.policy_names, *collected, *outcomes)
@@ -199,12 +200,17 @@ def _row_of(task: RunTask, log: Path | None) -> Row:
     began, began_cpu = perf_counter(), process_time()
     limit = _TimeLimit(task.timeout_s)
     row = empty_row(task, "done", "")
+    errors: list[OutcomeError] = []
+
+    def ask(state: WorldState) -> None:
+        row["outcomes"], found = outcomes_of(task.outcomes, state)
+        errors.extend(found)
+
     try:
         with limit:
             scenario = scenario_of(task.text, task.seed)
-            found, row[STREAMS], state = execute(scenario, log, with_state=bool(task.outcomes))
+            found, row[STREAMS] = execute(scenario, log, on_state=ask)
             row |= found
-            row["outcomes"], errors = outcomes_of(task.outcomes, state)
         row |= {"error": None, "traceback": None}
         if errors:
             traces = "".join("".join(traceback.format_exception(error)) for error in errors)
@@ -365,9 +371,9 @@ def _end_with(sentinels: Sequence[Any]) -> None:
 class _TimeLimit:
     """Raises `RunTimeout` in a `with` block that takes longer; ends the process if it continues.
 
-    The block must run in the main thread of its process. What it calls may catch the exception: the
-    boundary of a rule takes it for an error of the rule. It is raised again after `_REPEAT_S`, and
-    the run has reached its limit in any case.
+    The block must run in the main thread of its process. Its code may catch the exception:
+    the boundary of a rule takes it for an error of the rule. It is raised again after
+    `_REPEAT_S`, and the run has reached its limit in any case.
 
     Args:
         seconds: Longest time of the block; None is unlimited.

@@ -34,7 +34,7 @@ def pyarrow() -> Any:  # noqa: ANN401  # a module
     except ImportError as error:
         raise MissingExtraError(
             f"tables need pyarrow, which is not there ({error}); install it with "
-            "`pip install 'placet[lab]'`"
+            "`pip install '.[lab]'` in a clone of placet"
         ) from error
     return pa
 

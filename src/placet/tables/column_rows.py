@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placet.history.selection import Selection
+from placet.kernel.arrays.authors import Authors
 from placet.kernel.arrays.row_codes import OK, refusal_of
 from placet.kernel.arrays.words import Array
 from placet.kernel.columns.recorded import RecordedColumns, distinct_rows
+from placet.kernel.commit.table_made import table_of
 from placet.kernel.plugin.rows import RowCall, Rows64
 from placet.kernel.state.table import TableData
 from placet.schemas.batch import sequence_form
 from placet.schemas.identity import OPERATOR, SYSTEM
 from placet.schemas.intent import DEFAULT_PRIORITY
 from placet.schemas.log.column_records import TableMade
-from placet.tables.folded import FoldedTables, table_made
+from placet.tables.folded import FoldedTables
 from placet.tables.row import JsonCell
 from placet.tables.row_block import (
     Cells,
@@ -172,7 +174,7 @@ def made_blocks(
     record: TableMade, place: Place, tables: Mapping[str, TableData]
 ) -> Iterator[RowBlock]:
     """Yield the rows of the table `changes` of a new table: its values, and those of hooks."""
-    table = table_made(record)
+    table = table_of(record, Authors())  # before the changes of hooks
     for field, column in table.columns.items():
         rows = np.arange(table.count)
         yield _changes([*map(Same, (*place, OPERATOR))], table, field, rows, Same(None), column)

@@ -8,7 +8,6 @@ from placet.kernel.commit.table_made import add_members, make_table
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.log.replay import Replayer, fold_changes
 from placet.kernel.state.draft_columns import fold_written
-from placet.kernel.state.table import TableData
 from placet.kernel.state.tree import State
 from placet.schemas.config import KernelConfig
 from placet.schemas.log.changes import Changes
@@ -63,10 +62,3 @@ class FoldedTables:
         if isinstance(changes, Changes):
             own = [change for change in changes.entities if change.collection in self.tables]
             fold_changes(self._state, Changes(own))
-
-
-def table_made(record: TableMade) -> TableData:
-    """Return a table with its initial values, before the changes of hooks."""
-    state = State()
-    make_table(state, record)
-    return state.tables[record.table]

@@ -5,7 +5,7 @@ Python for each row. Where rows are iterated, they become Python values a column
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import msgspec
 import numpy as np
@@ -78,9 +78,9 @@ class Values:
     def __init__(self, array: Array) -> None:
         self.array = array
 
-    def part(self, rows: slice) -> "Values":
+    def part(self, rows: slice) -> Self:
         """Return the cells of some rows."""
-        return Values(self.array[rows])
+        return type(self)(self.array[rows])
 
     def values(self, count: int) -> list[Json]:
         """Return the numbers, or lists of numbers."""
@@ -109,10 +109,6 @@ class Values:
 
 class JsonValues(Values):
     """A value of each row that its column holds as JSON text."""
-
-    def part(self, rows: slice) -> "JsonValues":
-        """Return the cells of some rows."""
-        return JsonValues(self.array[rows])
 
     def values(self, count: int) -> list[Json]:
         """Return the values, marked as those of JSON text."""

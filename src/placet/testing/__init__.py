@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"placet.testing needs hypothesis, which cannot be imported ({error}); "
-        "install placet[testing]"
+        "pip install '.[testing]' in a clone of placet"
     ) from error
 
 from placet.testing.column_laws import check_columns

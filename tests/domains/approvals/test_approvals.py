@@ -26,8 +26,8 @@ OTHER = {**MOVE, "key": "k9", "payload": {"to": [5.0, 0.0, 0.0]}}
 class Desk:
     """A world in which people approve what agents do."""
 
-    def __init__(self, **settings):
-        self.kernel = Kernel([World(max_step=None), Approvals(**settings)])
+    def __init__(self, sink=None, **settings):
+        self.kernel = Kernel([World(max_step=None), Approvals(**settings)], sink=sink)
         for agent in ("ann", "bob"):
             self.kernel.register_agent(agent, position=[0, 0])
         self.kernel.register_agent(RECORDER)

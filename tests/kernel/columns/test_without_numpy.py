@@ -31,7 +31,7 @@ def refused(call):
     try:
         call()
     except MissingExtraError as error:
-        assert "pip install 'placet[arrays]'" in str(error), error
+        assert "pip install '.[arrays]'` in a clone of placet" in str(error), error
         assert str(error).startswith(sys.argv[2]), error
         print("refused")
     assert "numpy" not in sys.modules

@@ -125,6 +125,13 @@ def test_more_whole_floats_than_refusals_are_listed_are_taken():
     assert not isinstance(kernel.check(batch, fill_missing=True), Verdict)
 
 
+def test_whole_floats_of_a_kind_beyond_the_listed_refusals_are_taken():
+    kernel = kernel_of()
+    kinds = ["Add"] * 40 + ["Take"]
+    batch = [{**add(f"r{n}"), "kind": k, "payload": {"amount": 1.0}} for n, k in enumerate(kinds)]
+    assert not isinstance(kernel.check(batch, fill_missing=True), Verdict)
+
+
 def test_the_kernel_takes_whole_floats_at_an_edge_alone():
     kernel = kernel_of()
     one = {**add("r", 2), "priority": 10.0, "payload": {"amount": 2.0}}

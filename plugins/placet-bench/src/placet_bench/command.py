@@ -75,6 +75,12 @@ _Compare: TypeAlias = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Compare with the results that --to wrote earlier."),
 ]
+_Plot: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.html", help="Draw the figures of --compare as one page without a network."
+    ),
+]
 
 
 @with_json
@@ -90,15 +96,15 @@ def bench(  # noqa: PLR0917  # the options of a command
     column_agents: _ColumnAgents = None,
     to: _To = None,
     compare: _Compare = None,
+    plot: _Plot = None,
 ) -> Output:
     """Measure workloads beside a hand-written loop, or a model of yours."""
     # Here, because no other command needs the benchmarks and their imports.
     from placet_bench import notes_of, tables_of  # noqa: PLC0415  # see above
-    from placet_bench.comparing import changes, read_results, table_of  # noqa: PLC0415  # see above
 
     if to is not None and not to.parent.is_dir():
         raise CommandError(f"cannot write {to}: there is no folder {to.parent}")
-    old = None if compare is None else read_results(compare)
+    old = _earlier(compare, plot)
     if scenario is None and domain is None:
         if agents is not None or batch is not None or intent or attributes != "{}":
             raise CommandError(
@@ -126,14 +132,45 @@ def bench(  # noqa: PLR0917  # the options of a command
     lines += notes_of(results)
     last = results[-1]
     lines.append(f"{last['python']}; {last['machine']}; load {last['load']}; {seconds:g} s each")
-    if old is not None:
-        lines += ["", table_of(list(changes(old, results)))]
+    if compare is not None and old is not None:
+        lines += _compared(old, results, compare, plot)
     if to is not None:
         try:
             write_whole(to, to_json(results) + b"\n")
         except OSError as error:
             raise CommandError(f"cannot write {to}: {error.strerror}") from error
     return Output(results, lines)
+
+
+def _earlier(compare: Path | None, plot: Path | None) -> list[dict[str, Json]] | None:
+    """Return the results to compare with, after a check that a plot of them can be written."""
+    from placet_bench.comparing import read_results  # noqa: PLC0415  # as in `bench`
+    from placet_bench.comparison_page import require_page  # noqa: PLC0415  # as in `bench`
+
+    if plot is not None:
+        if compare is None:
+            raise CommandError("--plot draws a comparison; add --compare FILE of earlier results")
+        require_page(plot)
+    return None if compare is None else read_results(compare)
+
+
+def _compared(
+    old: list[dict[str, Json]], new: list[dict[str, Json]], path: Path, plot: Path | None
+) -> list[Line]:
+    from placet_bench.comparing import changes, circumstances, table_of  # noqa: PLC0415  # as above
+    from placet_bench.comparison_page import write_page  # noqa: PLC0415  # as in `bench`
+
+    was, now, warnings = circumstances(old, new)
+    if plot is not None:
+        write_page(plot, old, new, str(path))
+    return [
+        "",
+        table_of(list(changes(old, new))),
+        f"old: {was}",
+        f"new: {now}",
+        *(f"warning: {text}" for text in warnings),
+        *([] if plot is None else [f"{plot} shows the comparison"]),
+    ]
 
 
 def _suite(

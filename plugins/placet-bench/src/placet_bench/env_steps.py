@@ -18,7 +18,7 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError(
         "PettingZoo is not installed, so environments are not in the comparison: "
-        "pip install 'placet[gym]'"
+        "pip install '.[gym]' in a clone of placet"
     ) from error
 
 from placet.domains.world import World

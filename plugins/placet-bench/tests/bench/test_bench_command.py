@@ -8,6 +8,7 @@ import placet_bench
 from placet.cli import progress
 from placet.cli.app import run_command
 from placet.scenarios import load
+from placet_bench.comparing import FigureChange, FigureSpread
 from tests.cli.pty_terminal import terminal
 
 
@@ -66,6 +67,81 @@ def test_a_scenario_is_measured_beside_a_yardstick_and_kept_with_date_and_load(p
     assert "new ÷ old" in out
     assert "scenario town, town: a tick, 20" in out
     assert "the policies of agents and their views take" in out
+
+
+def bench_result(*, load, rate, ratio):
+    return {
+        "workload": "w1",
+        "intents_per_second": rate[1],
+        "ratio_to_reference": ratio[1],
+        "verdict_ms": {"p50": 1.0, "p99": 2.0},
+        "spread": {
+            "intents_per_second": dict(zip(("min", "median", "max"), rate, strict=True)),
+            "ratio_to_reference": dict(zip(("min", "median", "max"), ratio, strict=True)),
+        },
+        "python": "CPython 3.11.0",
+        "machine": "a <test>",
+        "date": "2026-11-28T00:00:00+00:00",
+        "load": load,
+    }
+
+
+@pytest.mark.parametrize(("load", "is_warned"), [(0.9, False), (7.5, True)])
+def test_a_comparison_is_drawn_with_ranges_loads_and_a_warning(
+    placet, tmp_path, monkeypatch, load, is_warned
+):
+    old = bench_result(load=0.5, rate=(90.0, 100.0, 110.0), ratio=(0.4, 0.5, 0.6))
+    other = {**old, "workload": "w4", "load": 99.0}  # not in the new run
+    new = bench_result(load=load, rate=(40.0, 50.0, 60.0), ratio=(0.5, 0.55, 0.65))
+    monkeypatch.setattr(placet_bench, "run", lambda *_a, **_k: [new])
+    kept, page = tmp_path / "old.json", tmp_path / "page.html"
+    kept.write_text(json.dumps([old, other]))
+    out = placet("bench", "w1", "--compare", str(kept), "--plot", str(page)).out
+    assert "0.50       0.36-0.67" in out
+    assert "1.10       0.83-1.62" in out
+    assert "load 0.5;" in out
+    assert ("warning: The load of the machine was 0.5 and is 7.5" in out) is is_warned
+    text = page.read_text()
+    assert 'class="quotient worse"' in text  # half of the intents: the spreads are apart
+    assert 'class="quotient unclear"' in text  # the ratios overlap
+    assert "a &lt;test&gt;" in text
+    assert ("The load of the machine" in text) is is_warned
+    assert placet("bench", "w1", "--compare", str(kept), "--plot", str(page)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("figure", "old", "new", "judgment"),
+    [
+        ("cpu_us", (9, 10, 11), (19, 20, 21), "worse"),
+        ("cpu_us", (19, 20, 21), (9, 10, 11), "better"),
+        ("intents_per_second", (9, 10, 11), (19, 20, 21), "better"),
+        ("ratio", (9, 10, 11), (10, 11, 12), "unclear"),
+        ("ratio", (0, 0, 0), (1, 1, 1), "unclear"),
+    ],
+)
+def test_a_change_is_clear_if_the_spreads_are_apart(figure, old, new, judgment):
+    change = FigureChange("w1", figure, FigureSpread(*old), FigureSpread(*new))
+    assert change.judgment == judgment
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--plot", "a.html"], "add --compare FILE of earlier results"),
+        (["--compare", "old.json", "--plot", "a.png"], "expected a name that ends in .html"),
+        (["--compare", "old.json", "--plot", "no/a.html"], "there is no folder no"),
+        (["--compare", "old.json", "--plot", "mine.html"], "exists and is no report of placet"),
+    ],
+)
+def test_a_plot_that_cannot_be_written_is_an_error_before_anything_is_measured(
+    placet, tmp_path, monkeypatch, arguments, problem
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.html").write_text("<p>mine</p>")
+    monkeypatch.setattr(placet_bench, "run", None)
+    outcome = placet("bench", "w1", *arguments)
+    assert outcome.code == 1
+    assert problem in outcome.err
 
 
 def test_a_run_that_has_ended_is_begun_anew(placet):

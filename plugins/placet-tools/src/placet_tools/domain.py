@@ -98,6 +98,8 @@ class ToolsDomain(Domain):
     Attributes:
         tools: The tools by name.
         records: The collections of its calls.
+        has_marks: A tool has secrets or personal data, so no refusal has an argument that is
+            not declared, or does not fit: its value may be one of them.
         enforced: The policy in force.
         approve_from: Least risk that needs an approval, where the policy names none.
         runs_on_workers: The functions run in the programs that call, and not where the log is open.
@@ -126,6 +128,7 @@ class ToolsDomain(Domain):
             raise ToolError(f"approve_from must be one of {known}, got {approve_from!r}")
         self.name = name
         self.tools = dict(sorted(tools.items()))  # as the settings in a log have them
+        self.has_marks = any(tool.marks for tool in tools.values())
         self._by_kind = {self.kind_of(tool): one for tool, one in self.tools.items()}
         self.records = Records.of(name)
         self.recorder = f"{name}.recorder"  # of this prefix, so no other domain initializes it

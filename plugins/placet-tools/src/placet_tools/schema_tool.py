@@ -33,6 +33,7 @@ from placet_tools.tool import (
     require_known_fields,
     require_quota,
     require_risk,
+    require_seconds,
 )
 
 _NOT_OF_KINDS: Final = re.compile(r"[^A-Za-z0-9]+")
@@ -113,8 +114,18 @@ def make_schema_tool(
     Raises:
         ToolError: The schema is not valid, or an option does not fit.
     """
+    for option, value in {"name": name, "summary": summary, "definition": definition}.items():
+        if not isinstance(value, str):
+            raise ToolError(f"a tool of a schema has a text as {option}, got {value!r}")
+    if not isinstance(schema, Mapping):
+        raise ToolError(f"tool {name}: the schema must be a mapping, got {schema!r:.200}")
+    if not callable(function):
+        raise ToolError(
+            f"tool {name}: a function of (arguments, key) must run its calls, got {function!r}"
+        )
     require_risk(name, risk)
     require_quota(name, quota)
+    require_seconds(name, seconds_max)
     payload = _payload(name, schema)
     required = schema.get("required", ())
     require_known_fields(name, once, dict.fromkeys(required))

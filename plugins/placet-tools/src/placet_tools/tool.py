@@ -5,7 +5,8 @@ person who approves see all arguments.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from string import Formatter
 from typing import Annotated, Any, Final, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -25,7 +26,6 @@ from placet_tools.parts.marks import (
     Personal,
     Secret,
     form_type,
-    hidden,
     split_mark,
 )
 
@@ -44,6 +44,7 @@ OWN_PARTS: Final = frozenset(
 
 _OF_GATE: Final = frozenset({"agent", "key", "self", "tool"})
 _SEVERAL: Final = 2
+_CONVERSIONS: Final = frozenset({None, "r", "s", "a"})
 _NO_FIELDS: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
 
 
@@ -55,6 +56,9 @@ class NotDone(DoNotRetry):
 
     The outcome is `failed`, with its text as the reason.
     """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
 
 
 class ToolError(ValueError):
@@ -113,18 +117,20 @@ class DeclaredTool:
         """
         return self.payload.model_validate(dict(arguments)).model_dump(mode="json")
 
-    def hidden(self, arguments: Mapping[str, Json], error: ValidationError) -> dict[str, Json]:
-        """Return arguments that do not fit, as a refusal may show them."""
-        if not self.marks:
-            return dict(arguments)
-        return hidden(arguments, self.marks, faults_of(error))
+    @property
+    def parameters(self) -> Collection[str]:
+        """Names of the arguments that are declared; of a JSON schema, its properties."""
+        if self.takes_mapping:
+            return frozenset(self.payload.model_json_schema().get("properties", {}))
+        return self.payload.model_fields
 
     def unmarked(self, arguments: Mapping[str, Json]) -> dict[str, Json]:
-        """Return the arguments whose values may be in the key of a call."""
+        """Return the declared arguments without a mark, whose values the log may have."""
+        declared = self.parameters
         return {
             name: value
             for name, value in arguments.items()
-            if not self.marks or (name in self.payload.model_fields and name not in self.marks)
+            if name in declared and name not in self.marks
         }
 
     def typed(self, arguments: Mapping[str, Json]) -> dict[str, Any]:
@@ -181,10 +187,15 @@ def make_tool(
         ToolError: The signature or an option does not fit.
     """
     name = getattr(function, "__name__", "")
-    if not is_kind_name(name) or "." in name:
+    is_plain = isinstance(name, str) and is_kind_name(name) and "." not in name
+    if not is_plain or not callable(function):
         raise ToolError(f"a tool needs a function with a plain name, got {function!r}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ToolError(f"tool {name}: a function with `yield` does its work later; return a list")
     require_risk(name, risk)
     require_quota(name, quota)
+    require_seconds(name, seconds_max)
+    _require_exceptions(name, not_done)
     fields, marks, has_key = _fields(name, function)
     require_known_fields(name, once, fields)
     summary = (inspect.getdoc(function) or name).split("\n")[0]
@@ -296,6 +307,35 @@ def _require_sound(
         raise ToolError(f"{where}: a secret has no default, which models would be shown")
 
 
+def _require_exceptions(name: str, not_done: object) -> None:
+    """Check the exceptions that say that nothing was done.
+
+    `isinstance` would refuse them only once the function has raised, and its work may be done.
+    """
+    found = not_done if isinstance(not_done, tuple) else (None,)
+    if not all(isinstance(one, type) and issubclass(one, BaseException) for one in found):
+        raise ToolError(
+            f"tool {name}: not_done must be a tuple of exception classes, such as "
+            f"(ConnectionRefusedError,), got {not_done!r}"
+        )
+
+
+def require_seconds(name: str, seconds_max: object) -> None:
+    """Check the time limit of a tool; None is none.
+
+    Raises:
+        ToolError: It is no positive, finite number.
+    """
+    if seconds_max is None:
+        return
+    is_number = isinstance(seconds_max, int | float) and not isinstance(seconds_max, bool)
+    if not (is_number and 0 < seconds_max < math.inf):  # type: ignore[operator]  # a number
+        raise ToolError(
+            f"tool {name}: seconds_max must be a number of seconds > 0, or None, got "
+            f"{seconds_max!r}"
+        )
+
+
 def require_risk(name: str, risk: Risk) -> None:
     """Check the risk of a tool.
 
@@ -328,8 +368,16 @@ def require_known_fields(name: str, once: str, fields: Mapping[str, object]) -> 
     Raises:
         ToolError: It is no template, or names something else.
     """
+    if not isinstance(once, str):
+        raise ToolError(
+            f"tool {name}: once must be a template such as 'refund:{{order}}', or '', got {once!r}"
+        )
     try:
-        used = [part for _, part, _, _ in Formatter().parse(once) if part is not None]
+        parts = list(Formatter().parse(once))
+        used = [part for _, part, _, _ in parts if part is not None]
+        wrong = [sign for *_, sign in parts if sign not in _CONVERSIONS]
+        if wrong:
+            raise ValueError(f"there is no conversion !{wrong[0]}; leave it out")
     except ValueError as error:
         raise ToolError(f"tool {name}: once={once!r} is no template: {error}") from None
     for part in used:

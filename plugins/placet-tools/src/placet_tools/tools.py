@@ -40,7 +40,10 @@ class Tools:
     """
 
     def __init__(self, name: str) -> None:
-        if not (name.isidentifier() and name.islower() and len(name) <= _NAME_CHARS_MAX):
+        is_text = isinstance(name, str)
+        if not (
+            is_text and name.isidentifier() and name.islower() and len(name) <= _NAME_CHARS_MAX
+        ):
             raise ToolError(
                 f"the name of tools must be a lower-case identifier of at most {_NAME_CHARS_MAX} "
                 f"characters, got {name!r}"
@@ -77,14 +80,16 @@ class Tools:
             quota: `{"rate": calls per second, "burst": count}` of each agent.
             undo: The tool that undoes a call, when another call of its plan failed. Its parameters
                 are parameters of this function, or `output`.
-            not_done: Exceptions that say that the work was certainly not done, as `NotDone` does.
-                After any other exception an `at_most_once` call is in doubt.
+            not_done: Exceptions that say that the work was certainly not done, as `NotDone` does: a
+                tuple of classes. After any other exception an `at_most_once` call is in doubt.
             seconds_max: Time limit of one execution, in seconds.
 
         Raises:
             ToolError: The signature or an option does not fit, or the name is taken.
         """
-        undo_name = undo if isinstance(undo, str) else undo.__name__
+        undo_name = undo if isinstance(undo, str) else getattr(undo, "__name__", None)
+        if not isinstance(undo_name, str):
+            raise ToolError(f"undo must be a tool or its name, got {undo!r}")
 
         def declare(function: _F) -> _F:
             tool = make_tool(
@@ -169,6 +174,10 @@ class Tools:
         declared = self._declared(tool)
 
         def add(rule: _R) -> _R:
+            if not callable(rule):
+                raise ToolError(
+                    f"a rule of {tool} must be a function of (draft, intent), got {rule!r}"
+                )
             declared.rules.append(rule)
             return rule
 
@@ -211,8 +220,8 @@ class Tools:
         """
         return self.domain(approve_from=approve_from, policy=policy)
 
-    def _declared(self, name: str) -> DeclaredTool:
-        if name not in self.by_name:
+    def _declared(self, name: object) -> DeclaredTool:
+        if not isinstance(name, str) or name not in self.by_name:
             raise ToolError(f"there is no tool {name!r}; {did_you_mean(name, list(self.by_name))}")
         return self.by_name[name]
 

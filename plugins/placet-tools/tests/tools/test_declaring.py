@@ -1,6 +1,7 @@
 """A tool is declared by its signature; what cannot be meant is refused with its name."""
 
 import inspect
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -96,6 +97,52 @@ def test_a_tool_that_cannot_be_meant_is_refused(function, options, message):
         declared(function, **options)
 
 
+def with_yield(order: str):
+    yield order
+
+
+async def with_async_yield(order: str):
+    yield order
+
+
+WRONG: dict[str, list[Any]] = {
+    "risk": [None, 3, "High", ["low"], b"low", {"low"}],
+    "once": [None, 3, ["refund"], b"refund", "{order!x}", "{}", "{order[0]}"],
+    "delivery": [3, "", ["pure"], True, b"pure"],
+    "quota": [0, 5, "5", [], (1, 2), {}, {"rate": "5", "burst": 1}, {"rate": 1, "burst": True}],
+    "undo": [None, 3, ["plain"], b"plain", object()],
+    "not_done": [
+        None, 3, "OSError", [OSError], {OSError}, OSError, OSError(), (OSError(),), ("OSError",),
+        (OSError, 3), (int,), ((OSError,),),
+    ],
+    "seconds_max": [0, -1, "5", True, [5], float("nan"), float("inf"), 1j],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [(option, value) for option, values in WRONG.items() for value in values]
+)
+def test_an_option_of_another_type_is_refused_when_the_tool_is_declared(option, value):
+    with pytest.raises(ToolError, match=f"{option}"):
+        declared(plain, **{option: value})
+
+
+@pytest.mark.parametrize("function", [3, None, "plain", with_yield, with_async_yield])
+def test_an_object_that_cannot_do_the_work_is_refused(function):
+    with pytest.raises(ToolError, match="a function"):
+        Tools("shop").tool()(function)
+
+
+def test_a_rule_is_a_function_of_a_tool():
+    tools = Tools("shop")
+    tools.tool()(plain)
+    wrong: list[Any] = [["plain"], "rule"]
+    with pytest.raises(ToolError, match="there is no tool"):
+        tools.rule(wrong[0])
+    with pytest.raises(ToolError, match="must be a function of"):
+        tools.rule("plain")(wrong[1])
+
+
 def test_a_tool_that_undoes_another_has_its_parameters():
     tools = Tools("shop")
 
@@ -115,7 +162,7 @@ def test_a_misspelled_tool_of_a_rule_has_the_nearest_name():
         tools.rule("plane")
 
 
-@pytest.mark.parametrize("name", ["Shop", "a b", "", "x" * 33, "1a"])
+@pytest.mark.parametrize("name", ["Shop", "a b", "", "x" * 33, "1a", None, 3, b"shop"])
 def test_the_name_of_tools_is_an_identifier(name):
     with pytest.raises(ToolError, match="lower-case identifier"):
         Tools(name)

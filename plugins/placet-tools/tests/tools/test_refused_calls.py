@@ -16,7 +16,7 @@ from placet_tools import Gate, Secret, Tools
 from placet_tools.refused_calls import ARGUMENTS_BYTES_MAX, CALLS_MAX, QUOTA
 
 
-def desk():
+def desk(*, has_marks=True):
     tools = Tools("desk")
 
     @tools.tool(quota={"rate": 0.001, "burst": 1})
@@ -24,10 +24,12 @@ def desk():
         """Order things."""
         return item
 
-    @tools.tool()
-    def login(password: Annotated[str, Secret]) -> str:
-        """Log in."""
-        return "in"
+    if has_marks:
+
+        @tools.tool()
+        def login(password: Annotated[str, Secret]) -> str:
+            """Log in."""
+            return "in"
 
     @tools.rule("order")
     def none_of(draft, intent):
@@ -61,7 +63,7 @@ async def recorded(gate):
     ],
 )
 async def test_a_refusal_that_the_kernel_does_not_record_is_recorded(tool, arguments, code):
-    async with Gate(desk(), config=QUIET) as gate:
+    async with Gate(desk(has_marks=tool == "login"), config=QUIET) as gate:
         await gate.world.register_agent("buyer", permissions={"desk.order"})
         refused = await gate.call(tool, agent="buyer", key="k1", **arguments)
         assert (refused.status, refused.codes) == ("refused", (code,))
@@ -217,7 +219,7 @@ async def test_a_refusal_by_a_quota_is_recorded():
 
 async def test_the_records_are_bounded_and_say_what_was_left_out():
     config = replace(QUIET, clock="stepped")
-    async with Gate(desk(), config=config) as gate:
+    async with Gate(desk(has_marks=False), config=config) as gate:
         for _ in range(int(QUOTA["burst"]) + 3):
             assert (await gate.call("order", item=3)).status == "refused"
         await asyncio.sleep(0)  # the records are submitted, and wait for the step

@@ -79,6 +79,10 @@ async def test_a_tool_that_raises_shows_no_value_to_the_logger_of_the_program(to
         assert PERSON not in shown
         assert "executors.py" in shown
         assert WORD not in f"{outcome}"
+        (fault,) = gate.world.faults.latest()  # which the pages show
+        assert "executors.py" in fault.traceback
+        assert WORD not in f"{fault}"
+        assert PERSON not in f"{fault}"
         assert errors[0].__cause__ is errors[0].__context__ is None
 
 

@@ -56,7 +56,7 @@ def collect(
 
     Without --agents, --world and --refusals it collects as the scenario of the run does. The rows
     are those of a run with the same [collect]; refusals that left no record are not in a log. Needs
-    `pip install 'placet[lab]'`.
+    `pip install '.[lab]'` in a clone of placet.
     """
     # Here, because the help needs neither scenarios nor pyarrow.
     from placet.scenarios.values import Collect  # noqa: PLC0415  # see above

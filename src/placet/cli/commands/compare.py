@@ -43,6 +43,14 @@ def compare(
         str | None,
         typer.Option(metavar="KEY", help="Compare the runs of a study by this key of its sweep."),
     ] = None,
+    pair_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="With --by, a further column of the results that is equal in the two runs of a "
+            "pair, besides the seed and the other keys of the sweep, such as code. Repeatable.",
+        ),
+    ] = None,
     domain: AgainBy = None,
 ) -> Output:
     """Compare two runs agent by agent.
@@ -57,17 +65,23 @@ def compare(
     if (other is None) == (by is None):
         raise typer.BadParameter("give OTHER to compare two logs, or --by to compare a study")
     if by is not None:
-        return _compare_study(store, by)
+        return _compare_study(store, by, pair_by or [])
+    if pair_by:
+        raise typer.BadParameter("--pair-by is for a study, with --by")
     assert other is not None, "one of the two is given"
     return _compare_logs(store, other, domain or [])
 
 
-def _compare_study(folder: str, key: str) -> Output:
+def _compare_study(folder: str, key: str, pair_by: Sequence[str]) -> Output:
     from placet.lab.paired import paired_differences  # noqa: PLC0415  # scenarios with it
+    from placet.scenarios.scenario import full_key  # noqa: PLC0415  # likewise
+    from placet.sweeps.columns import SEED  # noqa: PLC0415  # likewise
     from placet.sweeps.results import Results  # noqa: PLC0415  # likewise
 
     results = Results.load(folder)
-    differences = paired_differences(results, key)
+    option = full_key(key)
+    others = [name for name in results.parameters if name != option]
+    differences = paired_differences(results, key, pair_by=[SEED, *others, *pair_by])
     header = ("measure", "from", "to", "pairs", "mean from", "mean to", "difference", "95 %")
     rows = [
         (
@@ -80,8 +94,7 @@ def _compare_study(folder: str, key: str) -> Output:
         )
         for d in differences
     ]
-    option = differences[0].option
-    pooled = [name for name in results.parameters if name != option]
+    pooled = [*others, *pair_by]
     lines: list[Line] = [f"{folder} by {option}", *map(partial(_pooled, results), pooled)]
     lines.append(TextTable(rows, header))
     return Output([difference.as_dict() for difference in differences], lines)

@@ -67,7 +67,8 @@ def explain(
 
     For each of the seven stages: the values it compared, and its result.
 
-    Reads only the log, at the state of the decision. Numbers are rounded to six digits; --json has
+    Reads only the log, at the state of the decision. A rule that raised is run again, and its
+    traceback is printed. Numbers are rounded to six digits; --json has
     all of them. Exit code 1 if the log has no verdict.
     """
     if (req_id is None) == (seq is None) or (agent_id is None and seq is None):
@@ -100,6 +101,10 @@ def explanation_lines(explained: Explanation) -> Iterator[Line]:
         yield ""
         yield _stage_table(explained.stages)
     yield from _result_lines(explained)
+    for fault in explained.faults:
+        yield ""
+        yield f"{fault['where']}: {fault['error']} ({fault['place']})"
+        yield from (f"  {line}" for line in fault["traceback"].splitlines())
     for earlier in explained.earlier:
         codes = ", ".join(earlier["codes"])
         yield (

@@ -76,7 +76,7 @@ def export(
     """Export tables of a log as Parquet, Arrow or CSV files.
 
     The log may be written meanwhile: it is exported up to its present end. Exported again, the rows
-    are the same. Needs `pip install 'placet[lab]'`.
+    are the same. Needs `pip install '.[lab]'` in a clone of placet.
     """
     # Here, because the tables need domains and pyarrow, which the help need not load.
     from placet.tables.export import export as export_tables  # noqa: PLC0415  # see above

@@ -32,9 +32,9 @@ from placet.cli.terminal import (
     say,
     shorten,
 )
+from placet.history.batch_outcomes import is_held
 from placet.history.selection import (
     Selection,
-    is_held,
     require_named,
     selected_of,
     selected_records,

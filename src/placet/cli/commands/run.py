@@ -1,6 +1,7 @@
 """`placet run`: run a scenario, and print a report."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
@@ -9,7 +10,8 @@ import typer
 
 from placet.cli import completion
 from placet.cli.signals import StopSignals
-from placet.cli.terminal import AsJson, CommandError
+from placet.cli.terminal import AsJson, CommandError, complain
+from placet.schemas.errors import PlacetError
 from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_MAX
 from placet.stores.snapshots.writer import EVERY_SEQS
 
@@ -196,24 +198,37 @@ def run(
     if watch:
         how = (snapshot_every, compact, workers, think_timeout, on, ray_address, worker_gpus)
         watching = _watch(chosen, store, stop, scenario, ticks_per_second, _options_again(*how))
-    report = session.live(
-        chosen,
-        stop,
-        watching,
-        collected,
-        store=store,
-        is_resumed=resume is not None,
-        world=world,
-        metrics_port=metrics_port,
-        snapshot_every_seqs=snapshot_every,
-        compact_log=compact,
-        workers=called_by,
-    )
-    show = partial(session.finish, as_json=as_json, on_workers=called_by is not None)
-    code = show(report, store, stop, verify=not no_verify, collected=collected)
+    with _watched(watching, stop):
+        report = session.live(
+            chosen,
+            stop,
+            watching,
+            collected,
+            store=store,
+            is_resumed=resume is not None,
+            world=world,
+            metrics_port=metrics_port,
+            snapshot_every_seqs=snapshot_every,
+            compact_log=compact,
+            workers=called_by,
+        )
+        show = partial(session.finish, as_json=as_json, on_workers=called_by is not None)
+        return show(report, store, stop, verify=not no_verify, collected=collected)
+
+
+@contextmanager
+def _watched(watching: "Steering | None", stop: StopSignals) -> Iterator[None]:
+    """End the player after a run. It stays on a terminal; the error of a run is printed before."""
+    try:
+        yield
+    except PlacetError as error:
+        if watching is None:
+            raise
+        complain(str(error))
+        watching.end(stays=not stop.is_set())
+        raise typer.Exit(1) from error
     if watching is not None:
         watching.end(stays=not stop.is_set())
-    return code
 
 
 def _watch(
@@ -245,7 +260,9 @@ def _watch(
             "leave out --store, or give a path such as town.db"
         )
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise CommandError("--watch needs the extra serve: pip install 'placet[serve]'")
+        raise CommandError(
+            "--watch needs the extra serve: pip install '.[serve]' in a clone of placet"
+        )
     # A domain of a script is in no package: the log does not name the place of its module.
     given = [scenario.domain] if ":" in scenario.domain else []
     is_paced = scenario.clock == "stepped"

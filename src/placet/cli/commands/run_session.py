@@ -32,6 +32,7 @@ from placet.plugins.domains import BUNDLED
 from placet.scenarios import Scenario, ScenarioError
 from placet.scenarios.collecting import collector_of, is_left_out
 from placet.scenarios.engine import OpenRun, run_scenario
+from placet.scenarios.failure_note import noting_failure
 from placet.scenarios.loader import split_override
 from placet.scenarios.policies import column_policies_of, policies_of
 from placet.scenarios.report import RunReport
@@ -199,7 +200,9 @@ def live(
     # Ray prints about its nodes on stdout, where the report is the only document.
     workers: Workers | None = options.get("workers")
     quiet = redirect_stdout(sys.stderr) if workers and workers.on == "ray" else nullcontext()
-    with quiet, stop, progress_bar(description, scenario.ticks, "ticks") as on_tick, tuned_gc():
+    noted = noting_failure(options["store"])
+    bar = progress_bar(description, scenario.ticks, "ticks")
+    with noted, quiet, stop, bar as on_tick, tuned_gc():
 
         def ticked(ticks: int) -> None:
             on_tick(ticks)

@@ -94,9 +94,12 @@ def missing_module(error: ImportError) -> str:
     if found is not None and found.partition(".")[0] != _MCP_MAJOR:
         return (
             f"`placet mcp` works with mcp {_MCP_MAJOR}.x, and mcp {found} is installed: "
-            "pip install --upgrade 'placet[mcp]'"
+            "pip install --upgrade '.[mcp]' in a clone of placet"
         )
-    return f"`placet mcp` needs {error.name}, which is not installed: pip install 'placet[mcp]'"
+    return (
+        f"`placet mcp` needs {error.name}, which is not installed: pip install '.[mcp]' in a clone "
+        "of placet"
+    )
 
 
 async def _over_stdio(opening: AbstractAsyncContextManager[Session], person: str | None) -> int:

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from placet.actors.ports import EventLog
+from placet.history.batch_outcomes import noted_in, outcome_of
 from placet.history.column_rows import refusal_counts, refused_count
 from placet.history.reader import oldest_snapshot
 from placet.history.timeline.fold import PlayedState, changed_in, played_of
@@ -425,12 +426,12 @@ class Index:
         agents = agents_in(record)
         self._agents.update(agents)
         self._work += len(agents)
-        is_refused, is_admitted = isinstance(record, Refused), isinstance(record, Admitted)
-        if isinstance(record, Refused):
-            for _, stage, code, _ in record.refusals:
-                key = f"{stage}/{code}"
-                self._tail.codes[key] = self._tail.codes.get(key, 0) + 1
-        self._tail.count(record.seq, is_admitted * len(agents), is_refused * len(agents))
+        self._agents.update(noted.agent for noted in noted_in(record))
+        outcome = outcome_of(record)
+        for code in outcome.codes:
+            self._tail.codes[code] = self._tail.codes.get(code, 0) + 1
+        self._tail.held += outcome.held
+        self._tail.count(record.seq, outcome.admitted, outcome.refused)
 
     def _append_frame(self, *, is_first: bool) -> None:
         previous = self.record if is_first else self.frames[-1].head.record

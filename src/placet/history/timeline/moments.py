@@ -4,12 +4,13 @@ Values are shortened for tables and lists; `entity_of` returns one entity whole.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from math import isfinite
 from types import MappingProxyType
 from typing import Final
 
+from placet.history.batch_outcomes import is_held, noted_in, stage_of
 from placet.history.column_rows import refusal_counts, refused_count
 from placet.history.timeline.fold import Collections, PlayedState, changed_in
 from placet.history.timeline.links import links_of_entities
@@ -17,6 +18,9 @@ from placet.history.timeline.portrayal import layer_of, portrayals_of
 from placet.history.timeline.tables import TableEntities
 from placet.history.timeline.timeline import Moment, Place, PlayedStep, Timeline
 from placet.kernel.gate.conditions import text_of
+from placet.kernel.plugin.approved import ASK
+from placet.kernel.plugin.noted_refusals import NotedRefusal
+from placet.schemas.approval import ASKS
 from placet.schemas.codec import Json, to_json
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.column_summary import rows_of
@@ -51,8 +55,8 @@ _CATEGORY_CHARS_MAX: Final = 40
 NO_PORTRAYALS: Final[Portrayals] = MappingProxyType({})
 _HEADS: Final = frozenset(
     {
-        *("agent_id", "count", "depth_max", "effect_seq", "kind", "owner", "parent", "succeeded"),
-        *("table", "what", "why", "world"),
+        *("agent_id", "count", "depth_max", "effect_seq", "error", "kind", "output", "owner"),
+        *("parent", "succeeded", "table", "what", "why", "world"),
     }
 )
 """What is shown of records that are no batch."""
@@ -64,7 +68,7 @@ def place_json(place: Place) -> dict[str, Json]:
 
 
 def history_of(timeline: Timeline) -> dict[str, Json]:
-    """Return the extent of a log, and how many intents were admitted and refused along it."""
+    """Return the extent of a log, and how many intents were admitted, refused and held."""
     index, start = timeline.index, timeline.index.start
     width, bars = timeline.bars()
     return {
@@ -79,6 +83,7 @@ def history_of(timeline: Timeline) -> dict[str, Json]:
         "bar_seqs": width,
         "bars": [list(bar) for bar in bars],
         "codes": timeline.codes(),
+        "held": timeline.held(),
     }
 
 
@@ -452,8 +457,16 @@ def step_json(step: PlayedStep, portrayals: Portrayals = NO_PORTRAYALS) -> dict[
     }
 
 
-def event_of(place: Place, record: Record) -> dict[str, Json]:
-    """Return a record as an event of the API has it, shortened; a batch of a group is one event."""
+def event_of(
+    place: Place, record: Record, is_shown: Callable[[Mapping[str, Json]], bool] = lambda _: True
+) -> dict[str, Json]:
+    """Return a record as an event of the API has it, shortened; a batch of a group is one event.
+
+    Args:
+        place: The place of the record.
+        record: The record.
+        is_shown: Chooses the intents of a batch that are listed; without one, all are.
+    """
     event: dict[str, Json] = {
         **place_json(place),
         "seq": record.seq,
@@ -462,11 +475,15 @@ def event_of(place: Place, record: Record) -> dict[str, Json]:
     }
     if isinstance(record, Admitted | Refused | Scheduled):
         intents = intents_of(record)
-        event["intents"] = [_intent(intent) for intent in intents[:_INTENTS_MAX]]
+        listed = [intent for intent in intents if is_shown(intent)] or intents
+        event["intents"] = [_intent(intent) for intent in listed[:_INTENTS_MAX]]
         event["intent_count"] = len(intents)
-        kinds = Counter(intent["kind"] for intent in intents)
+        kinds = Counter(intent["kind"] for intent in listed)
         event["kinds"] = [[kind, kinds[kind]] for kind in islice(kinds, _INTENTS_MAX)]
         event["kind_count"] = len(kinds)
+        asks = [short(text) for one in intents if one["kind"] == ASK for text in _asks_of(one)]
+        if asks:
+            event["asks"] = asks[:_LISTED_MAX]
     elif isinstance(record, Columns):
         event |= _of_columns(record)
     else:
@@ -474,13 +491,33 @@ def event_of(place: Place, record: Record) -> dict[str, Json]:
         event |= {name: short(known[name]) for name in known if name in _HEADS}
     if isinstance(record, Refused):
         event["refusals"] = [list(refusal) for refusal in record.refusals[:_LISTED_MAX]]
+        event["is_held"] = is_held(record)
+    noted = list(islice(noted_in(record), _LISTED_MAX))
+    if noted:
+        event["noted"] = [noted_json(one) for one in noted]
     entities = changed_in(record)
-    listed = [f"{change.collection}/{change.entity}" for change in entities[:_LISTED_MAX]]
+    changed = [f"{change.collection}/{change.entity}" for change in entities[:_LISTED_MAX]]
     if isinstance(record, Columns):
-        listed = [f"{change.table}/{change.field}" for change in record.changes[:_LISTED_MAX]]
-    event["changes"] = [{"entity": entity} for entity in listed]
-    event["change_count"] = max(len(entities), len(listed))
+        changed = [f"{change.table}/{change.field}" for change in record.changes[:_LISTED_MAX]]
+    event["changes"] = [{"entity": entity} for entity in changed]
+    event["change_count"] = max(len(entities), len(changed))
     return event
+
+
+def _asks_of(intent: Mapping[str, Json]) -> Sequence[Json]:
+    """Return the reasons for which a person is asked, as a request for approval has them."""
+    asks = intent["payload"]["about"].get(ASKS)
+    return asks if isinstance(asks, Sequence) and not isinstance(asks, str) else ()
+
+
+def noted_json(noted: NotedRefusal) -> dict[str, Json]:
+    """Return a refused call that a batch notes: who called what, and the refusal."""
+    call = noted.call
+    return {
+        "agent": noted.agent,
+        "tool": short(call["tool"]),
+        "refusal": [None, stage_of(noted), ", ".join(call["codes"]), call["message"]],
+    }
 
 
 def _of_columns(record: Columns) -> dict[str, Json]:

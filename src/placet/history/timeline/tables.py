@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from placet.kernel.arrays.field import spec_of
 from placet.schemas.batch import sequence_form
 from placet.schemas.codec import Json, thaw
 from placet.schemas.log.column_records import ColumnWrite
@@ -61,28 +62,15 @@ class PlayedTable(msgspec.Struct, array_like=True):
     @classmethod
     def made(cls, record: TableMade) -> "PlayedTable":
         """Return the table of a record, without the changes of hooks."""
-        import numpy as np  # noqa: PLC0415  # an extra
+        from placet.kernel.arrays.authors import Authors  # noqa: PLC0415  # imports numpy
+        from placet.kernel.commit.table_made import table_of  # noqa: PLC0415
 
-        given = dict(record.columns)
-        fields: dict[str, PlayedField] = {
-            name: (dtype, list(shape), default, low, high)
-            for name, dtype, shape, default, low, high in record.fields
-        }
-        columns = {}
-        for name, (dtype, shape, default, *_) in fields.items():
-            values = given.get(name)
-            if values is None:
-                values = np.full((record.count, *shape), default, dtype).tobytes()
-            columns[name] = bytearray(values)
-        return cls(record.stem, record.count, fields, columns)
+        return cls.of(table_of(record, Authors()))
 
     @classmethod
     def of(cls, table: "TableData") -> "PlayedTable":
         """Return a copy of the table of a replayed state."""
-        fields: dict[str, PlayedField] = {
-            name: (one.dtype, list(one.sizes), one.default, one.low, one.high)
-            for name, one in table.fields.items()
-        }
+        fields: dict[str, PlayedField] = {name: spec_of(one) for name, one in table.fields.items()}
         columns = {name: bytearray(values.tobytes()) for name, values in table.columns.items()}
         return cls(table.stem, table.count, fields, columns)
 

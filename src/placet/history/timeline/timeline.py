@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from placet.actors.ports import EventLog
+from placet.history.batch_outcomes import noted_in, outcome_of
 from placet.history.column_rows import code_of, refused_count, row_of
 from placet.history.timeline.fold import PlayedState, changed_in
 from placet.history.timeline.frames import Bar, FrameFiles, Stretch, count_in
@@ -110,7 +111,7 @@ class PlayedStep:
         now_ns: Simulated time there, nanoseconds.
         ticks: Number of ticks before it.
         admitted: Number of admitted intents in the step.
-        refused: Number of intents of refused batches in the step.
+        refused: Number of refused intents in the step, without held ones.
         moved: (collection, entity) -> the new value of its field `position`; None for an entity
             that was deleted or has no position any more. Rows of tables are not among them.
         cells: Likewise, the new value of its field `cell`.
@@ -142,7 +143,7 @@ class Query(NamedTuple):
     Attributes:
         agent: An intent of this agent.
         kind: An intent of this kind.
-        is_refused: The batch was refused.
+        is_refused: The batch was refused, or notes a refusal of the agent; it was not held.
     """
 
     agent: str | None = None
@@ -153,11 +154,12 @@ class Query(NamedTuple):
         """Return whether the record of a batch is looked for."""
         if isinstance(record, Columns):
             return self._matches_columns(record)
-        if not isinstance(record, _BATCHES) or (
-            self.is_refused and not isinstance(record, Refused)
-        ):
+        if not isinstance(record, _BATCHES):
             return False
-        if self.agent is not None and self.agent not in agents_in(record):
+        noted = {one.agent for one in noted_in(record)} if self.is_refused else set()
+        if self.is_refused and not noted and outcome_of(record).refused == 0:
+            return False
+        if self.agent is not None and self.agent not in (noted or agents_in(record)):
             return False
         if self.kind is None:
             return True
@@ -399,6 +401,10 @@ class Timeline:
                 count_in(bars, width, bar)
         return width, [(seq // width, admitted, refused) for seq, admitted, refused in bars]
 
+    def held(self) -> int:
+        """Return the number of intents that were held for a person."""
+        return sum(stretch.held for _, _, stretch in self.index.stretches())
+
     def codes(self) -> dict[str, int]:
         """Return the number of recorded refusals by `stage/code`."""
         codes: Counter[str] = Counter()
@@ -514,10 +520,10 @@ class Timeline:
 
     def _count(self, step: PlayedStep, record: Record) -> None:
         """Count the intents of a batch, or the rows of a column batch."""
-        if isinstance(record, Refused):
-            step.refused += len(record.contexts)
-        elif isinstance(record, Admitted):
-            step.admitted += len(record.contexts)
+        if isinstance(record, _BATCHES):
+            outcome = outcome_of(record)
+            step.admitted += outcome.admitted
+            step.refused += outcome.refused
         elif isinstance(record, Columns):
             rows, refused = rows_of(record), refused_count(record)
             if rows is None:

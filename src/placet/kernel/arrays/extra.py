@@ -17,5 +17,5 @@ def require_numpy(what: str) -> None:
     except ImportError as error:
         raise MissingExtraError(
             f"{what} has tables, and tables need numpy, which is not there ({error}); install it "
-            "with `pip install 'placet[arrays]'`"
+            "with `pip install '.[arrays]'` in a clone of placet"
         ) from error

@@ -268,7 +268,7 @@ def _ruled(  # the parts of a batch that its rule is called on
         if not rows.n or sum(raised) >= ROW_FAULTS_MAX:  # the rest is refused unseen
             rows.code[:] = RULE_ERROR
             return [rows]
-        fault = _fault_in(batch, rows)
+        fault = fault_in(batch, rows)
         if fault is None:
             if rows.fault is not None:
                 report(start + rows.fault[0], rows.fault[1])
@@ -292,7 +292,7 @@ def _ruled(  # the parts of a batch that its rule is called on
     return _joined(whole, parts)
 
 
-def _fault_in(batch: CheckedColumns, rows: Rows) -> Exception | None:
+def fault_in(batch: CheckedColumns, rows: Rows) -> Exception | None:
     """Call the rule with rows; return the exception that it raised.
 
     It is returned, because halves that are called in its handler would show it as their context.

@@ -32,6 +32,7 @@ from placet.kernel.arrays.words import U64, Array, Words
 from placet.kernel.columns.decide import (
     Decided,
     FaultSink,
+    fault_in,
     fault_of,
     is_owned,
     is_permitted,
@@ -48,12 +49,10 @@ from placet.kernel.plugin.rows import (
     Rows64,
     UnequalCallsError,
     have_one_form,
-    judge,
 )
 from placet.kernel.prng import agent_key, mix64, mix_word, random_u64
 from placet.kernel.state.table import TableData
 from placet.kernel.state.tree import State
-from placet.schemas.errors import INTERRUPTS
 from placet.schemas.identity import Ref
 from placet.schemas.limits import ROW_FAULTS_MAX, SECOND_NS
 
@@ -214,14 +213,9 @@ def _ruled(
     if not is_called:
         rows.code[:] = RULE_ERROR
         return rows, False
-    try:
-        with np.errstate(all="ignore"):
-            batch.kind.rows(rows)  # type: ignore[misc]  # the form requires one
-            judge(rows, batch.kind.fields)
-    except INTERRUPTS:
-        raise
-    except Exception as error:  # noqa: BLE001  # the rule boundary
-        report(error)
+    fault = fault_in(batch, rows)
+    if fault is not None:
+        report(fault)
         rows = made()
         rows.code[:] = RULE_ERROR
         return rows, True

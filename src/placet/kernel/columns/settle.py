@@ -1,6 +1,7 @@
 """Apply a column batch to state and ledger: the one function of the live world and of replay."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -46,6 +47,7 @@ def apply_calls(
             _stamp(state.tables[name], target, seq, is_first=not place)
 
 
+@dataclass(slots=True, eq=False)
 class _Target:
     """The rows that a call changes, and their authors.
 
@@ -58,19 +60,11 @@ class _Target:
             one owner.
     """
 
-    __slots__ = ("at", "authors", "is_row", "is_unique", "rows")
-
-    def __init__(
-        self,
-        at: Rows64 | None,
-        rows: Rows64 | None,
-        authors: NDArray[np.int32],
-        is_row: Mask | None,
-        *,
-        is_unique: bool,
-    ) -> None:
-        self.at, self.rows, self.authors = at, rows, authors
-        self.is_row, self.is_unique = is_row, is_unique
+    at: Rows64 | None
+    rows: Rows64 | None
+    authors: NDArray[np.int32]
+    is_row: Mask | None
+    is_unique: bool = field(kw_only=True)
 
 
 def _target_of(call: RowCall, authors: NDArray[np.int32]) -> _Target:

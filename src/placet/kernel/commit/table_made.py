@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from placet.kernel.arrays.authors import Authors
 from placet.kernel.arrays.field import Field
 from placet.kernel.arrays.values import required
 from placet.kernel.arrays.words import Array
@@ -64,8 +65,8 @@ def require_given(made: TableMade, given: frozenset[str]) -> None:
         )
 
 
-def make_table(state: State, record: TableMade) -> None:
-    """Add the table of a record to the state, with its initial values."""
+def table_of(record: TableMade, authors: Authors) -> TableData:
+    """Return the table of a record with its initial values."""
     fields = {
         name: Field(dtype, tuple(shape), default, low, high)  # type: ignore[arg-type]  # a record's dtype is checked here
         for name, dtype, shape, default, low, high in record.fields
@@ -74,9 +75,12 @@ def make_table(state: State, record: TableMade) -> None:
         name: np.frombuffer(data, fields[name].dtype).reshape(record.count, *fields[name].sizes)
         for name, data in record.columns
     }
-    table = TableData(
-        state.authors, record.table, fields, record.stem, record.count, columns, record.seq
-    )
+    return TableData(authors, record.table, fields, record.stem, record.count, columns, record.seq)
+
+
+def make_table(state: State, record: TableMade) -> None:
+    """Add the table of a record to the state, with its initial values."""
+    table = table_of(record, state.authors)
     if record.members is not None:
         state.authors.add(record.stem, record.count)
     state.add_table(table)

@@ -85,7 +85,7 @@ class DomainRules:
     ) -> None:
         self._validator = validator
         self.raises_faults = raises_faults
-        self.on_fault: FaultSink = _ignore
+        self.on_fault: FaultSink = ignore_fault
         self.faults = 0
         self.raised: Fault | None = None
 
@@ -479,5 +479,5 @@ def rule_error(batch: CheckedBatch, index: int | None, where: str, error: BaseEx
     return refuse_intent(batch, index, RefusalCode.RULE_ERROR, message, **details)
 
 
-def _ignore(where: str, error: BaseException) -> None:
+def ignore_fault(where: str, error: BaseException) -> None:
     """Ignore a fault: the default `on_fault` of a kernel; the refusal still reports it."""

@@ -49,14 +49,12 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
     again = past.dry_run(record)
     batch = past.batch_of(record) if again is None else again[1]
     refusals = _refusals(record, () if again is None else again[0].refusals)
-    assert past.header is not None, "a log begins with its header"
     notes = [] if again is not None else [f"not re-executed: {past.why_not}"]
     if past.needs_host(record):
-        notes.append(
-            f"the effect validator {past.header.validator} is not available, and may be the reason"
-        )
+        host = past.header_now.validator
+        notes.append(f"the effect validator {host} is not available, and may be the reason")
     if past.registry is not None:
-        has_own = bool(past.header.validator)
+        has_own = bool(past.header_now.validator)
         notes += idle_names(past.registry, past.ledger, has_own=has_own)
     intent = batch.intents[position]
     return Explanation(
@@ -78,8 +76,8 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
         },
         stages=tuple(_stages(past, record, batch, refusals)),
         changes=() if not isinstance(record, Admitted) else _changes(past.state, record.changes),
-        effects=_effects(past.header.world, record),
-        rules=str(rules_in(past.header)),
+        effects=_effects(past.header_now.world, record),
+        rules=str(rules_in(past.header_now)),
         notes=tuple(notes),
     )
 

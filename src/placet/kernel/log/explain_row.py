@@ -27,13 +27,14 @@ from placet.kernel.arrays.values import json_of
 from placet.kernel.columns.decide import quotas_of
 from placet.kernel.columns.recorded import RecordedColumns, sizes_of
 from placet.kernel.gate import GATE
+from placet.kernel.log.explain_stages import compared_agent, compared_charge, compared_kind
 from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.domain import Kind
 from placet.kernel.plugin.rows import RowCall, Rows64
 from placet.kernel.plugin.rules_version import rules_in
 from placet.schemas.codec import Json, thaw
-from placet.schemas.config import ALL_KINDS, Quota
+from placet.schemas.config import ALL_KINDS
 from placet.schemas.explanation import Explanation, StageReport
-from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.column_records import Columns
 from placet.schemas.refusal import Stage
@@ -52,7 +53,6 @@ def explain_row(past: Verifier, record: Columns, row: int) -> Explanation:
         record: The next record of the log.
         row: Number of the row in the batch.
     """
-    assert past.header is not None, "a log begins with its header"
     found = _Row(past, record, row)
     is_admitted = found.code == OK
     return Explanation(
@@ -76,7 +76,7 @@ def explain_row(past: Verifier, record: Columns, row: int) -> Explanation:
         },
         stages=tuple(_stages(found)),
         changes=tuple(found.changes()) if is_admitted else (),
-        rules=str(rules_in(past.header)),
+        rules=str(rules_in(past.header_now)),
         notes=() if past.registry is not None else (f"its rule is not known: {past.why_not}",),
     )
 
@@ -100,6 +100,12 @@ class _Row:
         self.codes = np.zeros(len(self.numbers), np.uint8) if codes is None else codes
         self.number, self.code = int(self.numbers[row]), int(self.codes[row])
         self.name = f"{record.population}:{self.number}"
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of the batch; None if its domain is not available."""
+        registry = self.past.registry
+        return None if registry is None else registry.kinds.get(self.record.kind)
 
     @property
     def context_seq(self) -> int:
@@ -195,27 +201,21 @@ def _structure(row: _Row) -> Iterator[Mapping[str, Json]]:
         "bytes": sum(len(data) for *_, data in record.payload),
         "bytes_max": limits.column_bytes_max,
     }
-    registry = row.past.registry
-    kind = None if registry is None else registry.kinds.get(record.kind)
-    if kind is None:
+    if row.kind is None:
         return
     for name, value in row.intent()["payload"].items():
-        low, high = kind.fields[name].limits
+        low, high = row.kind.fields[name].limits
         yield {"field": name, "value": value, "low": low, "high": high}
 
 
 def _agent(row: _Row) -> Iterator[Mapping[str, Json]]:
-    members, submitter = row.members, row.record.submitter
-    permitted = members.permissions
+    submitter = row.record.submitter
     yield {
         "agent_id": row.name,
         "registered": True,
         "submitter": submitter,
         "kinds": [row.record.kind],
-        "owner": members.owner,
-        "suspended": members.suspended is not None and bool(members.suspended[row.number]),
-        "permissions": None if permitted is None else sorted(permitted),
-        "may_submit": submitter in {OPERATOR, members.owner},
+        **compared_agent(row.past.ledger.agents[row.name], submitter),
     }
 
 
@@ -229,9 +229,7 @@ def _dedup(row: _Row) -> Iterator[Mapping[str, Json]]:
 
 
 def _staleness(row: _Row) -> Iterator[Mapping[str, Json]]:
-    past, record = row.past, row.record
-    registry = past.registry
-    kind = None if registry is None else registry.kinds.get(record.kind)
+    past, kind = row.past, row.kind
     reads: list[dict[str, Json]] | None = None if kind is None else []
     if kind is not None and kind.reads_self is not None and reads is not None:
         stamp = past.state.tables[kind.reads_self].entities[row.name]
@@ -261,28 +259,12 @@ def _quota(row: _Row) -> Iterator[Mapping[str, Json]]:
         tat_ns = 0 if tats is None else int(tats[row.number])
         is_of_all = bucket.endswith(ALL_KINDS)
         kind = None if is_of_all else row.record.kind
-        yield _charge(row.name, kind, quota, tat_ns, 1, now_ns)
+        yield compared_charge(row.name, kind, quota, 1, quota.charged(tat_ns, 1, now_ns) - now_ns)
     world = ledger.policy.world_quota
     if world is not None:
         reached = int((~np.isin(row.codes, _BEFORE_WORLD_QUOTA)).sum())
-        yield _charge(None, None, world, ledger.world_tat, reached, now_ns)
-
-
-def _charge(
-    agent_id: str | None, kind: str | None, quota: Quota, tat_ns: int, rows: int, now_ns: int
-) -> dict[str, Json]:
-    after_ns = quota.charged(tat_ns, rows, now_ns) - now_ns
-    after = quota.burst - after_ns / quota.interval_ns
-    return {
-        "agent_id": agent_id,
-        "kind": kind,
-        "rate": SECOND_NS / quota.interval_ns,
-        "interval_s": quota.interval_ns / SECOND_NS,
-        "burst": quota.burst,
-        "before": round(after + rows, 6),
-        "charged": rows,
-        "after": round(after, 6),
-    }
+        after_ns = world.charged(ledger.world_tat, reached, now_ns) - now_ns
+        yield compared_charge(None, None, world, reached, after_ns)
 
 
 def _backpressure(_: _Row) -> Iterator[Mapping[str, Json]]:
@@ -290,15 +272,8 @@ def _backpressure(_: _Row) -> Iterator[Mapping[str, Json]]:
 
 
 def _domain(row: _Row) -> Iterator[Mapping[str, Json]]:
-    registry, name = row.past.registry, row.record.kind
-    kind = None if registry is None else registry.kinds.get(name)
-    domain = None if registry is None or kind is None else registry.domain_of[name]
-    yield {
-        "index": row.row,
-        "kind": name,
-        "version": row.record.version,
-        "domain": None if domain is None else f"{domain.name} {domain.version}",
-    }
+    record = row.record
+    yield compared_kind(row.past.registry, row.row, record.kind, record.version)
 
 
 _COMPARED: Final = {

@@ -12,6 +12,7 @@ from placet.kernel.gate import GATE
 from placet.kernel.gate.changes import name_of
 from placet.kernel.gate.conditions import found_by, text_of
 from placet.kernel.gate.staleness import reads_of
+from placet.kernel.ledger.agent import Agent
 from placet.kernel.ledger.dedup_window import PLAIN, DedupEntry
 from placet.kernel.ledger.stored_verdict import unpack
 from placet.kernel.ledger.token_buckets import charges_on, work_charges
@@ -22,7 +23,7 @@ from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw
 from placet.schemas.condition import ABSENT, holds
-from placet.schemas.config import AGENT_WORK, WORLD_WORK
+from placet.schemas.config import AGENT_WORK, WORLD_WORK, Quota
 from placet.schemas.identity import OPERATOR, Ref
 from placet.schemas.intent import Intent
 from placet.schemas.json_value import format_value
@@ -93,14 +94,25 @@ def _compare_agent(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> 
             "kinds": kinds,
         }
         if agent is not None:
-            permitted = agent.permissions
-            compared |= {
-                "owner": agent.owner,
-                "suspended": agent.is_suspended,
-                "permissions": None if permitted is None else sorted(permitted),
-                "may_submit": record.submitter in {OPERATOR, agent_id, agent.owner},
-            }
+            compared |= compared_agent(agent, record.submitter, agent_id)
         yield compared
+
+
+def compared_agent(agent: Agent, submitter: str, *speakers: str) -> dict[str, Json]:
+    """Return the comparison of the agent stage for one agent.
+
+    Args:
+        agent: The agent.
+        submitter: The submitter of the batch.
+        speakers: Who may submit for it, besides its owner and the operator.
+    """
+    permitted = agent.permissions
+    return {
+        "owner": agent.owner,
+        "suspended": agent.is_suspended,
+        "permissions": None if permitted is None else sorted(permitted),
+        "may_submit": submitter in {OPERATOR, agent.owner, *speakers},
+    }
 
 
 def _describe_agent(compared: Compared) -> Iterator[str]:
@@ -292,19 +304,35 @@ def _compare_quota(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> 
     if isinstance(record, AdmittedWithWork):
         charges += work_charges(batch, ledger, record.work, record.now_ns)
     for charge in charges:
-        agent, bucket, kind, (interval_ns, burst), intents, tat_ns = charge
-        after_ns = tat_ns - record.now_ns
-        after = burst - after_ns / interval_ns
-        yield {
-            "agent_id": None if agent is None else agent.agent_id,
-            "kind": f"units of {bucket}" if bucket in {AGENT_WORK, WORLD_WORK} else kind,
-            "rate": SECOND_NS / interval_ns,
-            "interval_s": interval_ns / SECOND_NS,
-            "burst": burst,
-            "before": round(after + intents, 6),
-            "charged": intents,
-            "after": round(after, 6),
-        }
+        agent, bucket, kind, quota, intents, tat_ns = charge
+        agent_id = None if agent is None else agent.agent_id
+        kind = f"units of {bucket}" if bucket in {AGENT_WORK, WORLD_WORK} else kind
+        yield compared_charge(agent_id, kind, quota, intents, tat_ns - record.now_ns)
+
+
+def compared_charge(
+    agent_id: str | None, kind: str | None, quota: Quota, charged: int, after_ns: int
+) -> dict[str, Json]:
+    """Return the comparison of the quota stage for one token bucket.
+
+    Args:
+        agent_id: The agent of the bucket; None is all agents together.
+        kind: The kind, or the unit, that it counts; None is all kinds.
+        quota: Its quota.
+        charged: Intents, or units, that it is charged with.
+        after_ns: Its theoretical arrival time after the charge, from the time of the decision on.
+    """
+    after = quota.burst - after_ns / quota.interval_ns
+    return {
+        "agent_id": agent_id,
+        "kind": kind,
+        "rate": SECOND_NS / quota.interval_ns,
+        "interval_s": quota.interval_ns / SECOND_NS,
+        "burst": quota.burst,
+        "before": round(after + charged, 6),
+        "charged": charged,
+        "after": round(after, 6),
+    }
 
 
 def _describe_quota(compared: Compared) -> Iterator[str]:
@@ -347,27 +375,32 @@ def _describe_backpressure(compared: Compared) -> Iterator[str]:
 
 
 def _compare_domain(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> Iterator[Compared]:
-    assert past.header is not None, "a log begins with its header"
     if isinstance(record, Scheduled):
         yield {"due": record.due_ns / SECOND_NS}
         return
-    if past.header.validator:
-        yield {"validator": past.header.validator}
+    if past.header_now.validator:
+        yield {"validator": past.header_now.validator}
     if leases := _running_leases(past, record, batch):
         yield {"leases": leases}
     registry = past.registry
     order = range(len(batch)) if batch.order is None else batch.order
     for index in order:
         name = batch.intents[index]["kind"]
-        is_known = registry is not None and name in registry.kinds
-        domain = registry.domain_of[name] if registry is not None and is_known else None
-        version = registry.kinds[name].version if registry is not None and is_known else None
-        yield {
-            "index": index,
-            "kind": name,
-            "version": version,
-            "domain": None if domain is None else f"{domain.name} {domain.version}",
-        }
+        kind = None if registry is None else registry.kinds.get(name)
+        yield compared_kind(registry, index, name, None if kind is None else kind.version)
+
+
+def compared_kind(
+    registry: Registry | None, index: int, name: str, version: str | None
+) -> dict[str, Json]:
+    """Return the known facts about the rule of an intent; its domain may not be available."""
+    domain = None if registry is None else registry.domain_of.get(name)
+    return {
+        "index": index,
+        "kind": name,
+        "version": version,
+        "domain": None if domain is None else f"{domain.name} {domain.version}",
+    }
 
 
 def _running_leases(

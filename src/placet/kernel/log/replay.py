@@ -95,6 +95,12 @@ class Replayer:
         self.batches_seen = 0
         self.groups = 0
 
+    @property
+    def header_now(self) -> Header:
+        """The header of a log that has begun."""
+        assert self.header is not None, "a log begins with its header"
+        return self.header
+
     def apply(self, data: bytes) -> Record:
         """Check one encoded record against the chain, fold it, and return it decoded.
 
@@ -117,7 +123,7 @@ class Replayer:
             expected = self.ledger.seq + seqs_of(record)
             self._fold(record, data)
             if isinstance(record, ForkAdopted):
-                self.header = forked_header(self.header, record)
+                self.header = forked_header(self.header_now, record)
                 self.header_data = encode_record(self.header)
         except MISFITS as error:
             raise self._divergence(f"{record_type(record)} does not fit: {error!r}") from error
@@ -163,7 +169,7 @@ class Replayer:
             case Header():
                 self.header, self.header_data = record, data
             case RulesChanged():
-                self.header = header_after(self.header, record)
+                self.header = header_after(self.header_now, record)
                 self.header_data = encode_record(self.header)
             case Configured():
                 self.configured_data = data
@@ -250,16 +256,14 @@ def folded(history: Iterable[bytes]) -> Replayer:
     return past
 
 
-def header_after(header: Header | None, record: RulesChanged) -> Header:
+def header_after(header: Header, record: RulesChanged) -> Header:
     """Return the header with its rules replaced by those of a `RulesChanged` record."""
-    assert header is not None, "a log begins with its header"
     names = ("domains", "fingerprint", "settings", "kinds", "validator")
     return msgspec.structs.replace(header, **{name: getattr(record, name) for name in names})
 
 
-def forked_header(header: Header | None, record: ForkAdopted) -> Forked:
+def forked_header(header: Header, record: ForkAdopted) -> Forked:
     """Return the header of a fork."""
-    assert header is not None, "a log begins with its header"
     fields = msgspec.structs.asdict(header)
     fields.update(world=record.world, forked_from=(record.parent, record.seq))
     if record.seed is not None:

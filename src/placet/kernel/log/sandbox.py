@@ -4,6 +4,7 @@ The sandbox is a gate over the state and the ledger of a replay. It writes to no
 journal keeps the one record that was made, for comparison with the log.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from placet.kernel.commit.commit import DecisionRecorder, Journal
@@ -11,6 +12,7 @@ from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
 from placet.kernel.control.operator_patch import OperatorPatch
 from placet.kernel.control.outbox import Outbox
+from placet.kernel.decide.batches import decide_batch
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger.ledger import Ledger
@@ -19,6 +21,7 @@ from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.draft_interfaces import Sized
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.config import Quota
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.log.record import (
@@ -31,6 +34,7 @@ from placet.schemas.log.record import (
     Settled,
     TableMade,
 )
+from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
     from placet.kernel.columns.verdict import ColumnVerdict
@@ -144,6 +148,22 @@ class Sandbox:
             case _:
                 control.tick()
 
+    def decide(self, batch: CheckedBatch, kinds: Mapping[str, str]) -> Verdict:
+        """Decide the batch of a record again; a due one passes the structure stage at the gate.
+
+        Args:
+            batch: The batch.
+            kinds: Versions of the kinds, by name, for which it was recorded.
+
+        Raises:
+            PluginError: An upcaster of a kind raised.
+        """
+        if batch.due_of is None:
+            unsound = self.context.check_recorded(batch, kinds)
+            if unsound is not None:
+                return self.recorder.refuse(batch, unsound)
+        return decide_batch(batch, self.context, self.rules, self.recorder)
+
     def decide_columns(self, record: Columns, *, uses_arrays: bool = True) -> "ColumnVerdict":
         """Decide the column batch of a record again, as a separate group.
 
@@ -162,8 +182,8 @@ class Sandbox:
         from placet.kernel.columns.record import batch_of  # noqa: PLC0415
 
         ledger = self.context.ledger
-        batch = checked(batch_of(record, ledger), ledger, self.registry)
         self.draft.drawn.clear()
+        batch = checked(batch_of(record, ledger), ledger, self.registry)
         return group.decide(
             batch,
             self.recorder,

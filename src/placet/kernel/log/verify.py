@@ -11,12 +11,11 @@ the order of their group.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from placet.kernel.decide.batches import decide_batch
-from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.gate.domain_rules import EffectValidator, FaultSink, ignore_fault
 from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.ledger.schedule import scheduled_batch
@@ -110,6 +109,7 @@ class Verifier(Replayer):
         intents: Number of their intents; a column batch has one a row.
         hooks: Number of re-executed registrations, ticks, settlements and other hooks.
         unverified: Ranges of records that were folded and not re-executed, with the reason.
+        on_fault: Called with each exception of a rule in `dry_run`, and with the name of the rule.
         refused_by_host: Number of refusals that only the effect validator can have made, while it
             is not available.
     """
@@ -137,6 +137,7 @@ class Verifier(Replayer):
         self.is_folding, self.uses_arrays = False, True
         self.batches = self.intents = self.hooks = 0
         self.refused_by_host = 0
+        self.on_fault: FaultSink = ignore_fault
         self.unverified: list[Unverified] = []
 
     def dry_run(self, record: BatchRecord) -> tuple[Verdict, CheckedBatch] | None:
@@ -151,6 +152,7 @@ class Verifier(Replayer):
             return None
         batch = self.batch_of(record)
         batch.dry_run = True
+        sandbox.rules.on_fault = self.on_fault
         return self._decide(sandbox, record, batch), batch
 
     @property
@@ -187,10 +189,9 @@ class Verifier(Replayer):
 
         Such a record cannot be re-executed.
         """
-        assert self.header is not None, "a log begins with its header"
         return (
             isinstance(record, Refused)
-            and bool(self.header.validator)
+            and bool(self.header_now.validator)
             and not self._has_host
             and any(stage == Stage.DOMAIN.value for _, stage, _, _ in record.refusals)
         )
@@ -286,21 +287,20 @@ class Verifier(Replayer):
         try:
             verdict = sandbox.decide_columns(record, uses_arrays=self.uses_arrays)
         except ValueError as error:
-            self._raise_of_columns(DivergentField("its form", "valid", str(error)), sandbox, record)
+            part = DivergentField("its form", "valid", str(error))
+            raise self._mismatch(part, sandbox, record) from error
         self.intents += len(verdict)
         again = sandbox.produced_record()
         if again == data:
             return
         if again is None:
             part = DivergentField("the outcome", "decided", "answered before")
-            self._raise_of_columns(part, sandbox, record)
+            raise self._mismatch(part, sandbox, record)
         made = decode_record(again)
         assert isinstance(made, Columns), "a column batch has a record of its own type"
         stems = {name: table.stem for name, table in self.state.tables.items()}
         members = self.ledger.populations[record.population].count
-        difference = difference_of_columns(record, made, stems, members)
-        if difference is not None:
-            self._raise_of_columns(difference, sandbox, record)
+        self._compare(difference_of_columns(record, made, stems, members), sandbox, record)
         # The texts of refusals alone differ. The verdict that is kept has those of the record.
         kept = self.ledger.populations[record.population].remembered
         kept[record.req_id] = kept[record.req_id]._replace(reasons=record.reasons)
@@ -342,13 +342,21 @@ class Verifier(Replayer):
         self,
         part: DivergentField | None,
         sandbox: Sandbox,
-        record: BatchRecord | HookRecord,
+        record: Record,
         batch: CheckedBatch | None = None,
     ) -> None:
-        if part is None:
-            return
-        intent = None if batch is None else batch.intents[part.index or 0]
-        raise DecisionMismatch(
+        if part is not None:
+            raise self._mismatch(part, sandbox, record, batch)
+
+    def _mismatch(
+        self,
+        part: DivergentField,
+        sandbox: Sandbox,
+        record: Record,
+        batch: CheckedBatch | None = None,
+    ) -> DecisionMismatch:
+        batch_id, agent_id, req_id = _request_at(part, record, batch)
+        return DecisionMismatch(
             Difference(
                 record=self.journal.count,
                 seq=record.seq - seqs_of(record),
@@ -357,33 +365,10 @@ class Verifier(Replayer):
                 recorded=part.recorded,
                 decided=part.decided,
                 rule=name_of_rule(part, record, sandbox.registry, batch),
-                batch_id=None if batch is None else batch.batch_id,
-                agent_id=intent["agent_id"] if intent else getattr(record, "agent_id", None),
-                req_id=None if intent is None else intent["req_id"],
-                draws=tuple(sandbox.draft.drawn),
-            )
-        )
-
-    def _raise_of_columns(
-        self, part: DivergentField, sandbox: Sandbox, record: Columns
-    ) -> NoReturn:
-        agent_id = record.population
-        if part.index is not None:
-            number = record.agents[4 * part.index :][:4]
-            row = int.from_bytes(number, "little") if number else part.index
-            agent_id = f"{agent_id}:{row}"
-        raise DecisionMismatch(
-            Difference(
-                record=self.journal.count,
-                seq=record.seq - seqs_of(record),
-                type=record_type(record),
-                part=part.name,
-                recorded=part.recorded,
-                decided=part.decided,
-                rule=name_of_rule(part, record, sandbox.registry, None),
-                batch_id=f"b{record.number}",
+                batch_id=batch_id,
                 agent_id=agent_id,
-                req_id=record.req_id,
+                req_id=req_id,
+                draws=tuple(sandbox.draft.drawn),
             )
         )
 
@@ -394,8 +379,7 @@ class Verifier(Replayer):
 
         If the rules are not available, add the record to `unverified`.
         """
-        header = self.header
-        assert header is not None, "a log begins with its header"
+        header = self.header_now
         if self.is_folding:
             return None
         has_leases = self.ledger.policy.leases is not None
@@ -452,10 +436,8 @@ class Verifier(Replayer):
     @property
     def _has_host(self) -> bool:
         """Return whether the effect validator of this part of the log is available."""
-        assert self.header is not None, "a log begins with its header"
-        return (
-            self._validator is not None and validator_name(self._validator) == self.header.validator
-        )
+        host = self._validator
+        return host is not None and validator_name(host) == self.header_now.validator
 
     def _decide(self, sandbox: Sandbox, record: BatchRecord, batch: CheckedBatch) -> Verdict:
         context = sandbox.context
@@ -465,15 +447,10 @@ class Verifier(Replayer):
             self._group = group
             sandbox.recorder.open_group()
             context.group_seq, context.group = record.group_seq, record.group
-        assert self.header is not None, "a log begins with its header"
-        if record.due_of is None:  # the gate checks the structure of a due batch
-            try:
-                unsound = context.check_recorded(batch, self.header.kinds)
-            except PluginError as fault:
-                raise self._divergence(f"{fault.where} raised {fault.error!r}") from fault
-            if unsound is not None:
-                return sandbox.recorder.refuse(batch, unsound)
-        return decide_batch(batch, context, sandbox.rules, sandbox.recorder)
+        try:
+            return sandbox.decide(batch, self.header_now.kinds)
+        except PluginError as fault:
+            raise self._divergence(f"{fault.where} raised {fault.error!r}") from fault
 
     def _sync_validator(self, record: BatchRecord | HookRecord) -> None:
         """Pass changed permissions to the effect validator, as the kernel does."""
@@ -486,3 +463,19 @@ class Verifier(Replayer):
         for agent_id in filter(self.ledger.agents.__contains__, changed):
             permissions = self.ledger.agents[agent_id].permissions
             tell(agent_id, set(self._registry.kinds if permissions is None else permissions))
+
+
+def _request_at(
+    part: DivergentField, record: Record, batch: CheckedBatch | None
+) -> tuple[str | None, str | None, str | None]:
+    """Return the batch_id, the agent and the req_id of a difference; None for those it has not."""
+    if batch is not None:
+        intent = batch.intents[part.index or 0]
+        return batch.batch_id, intent["agent_id"], intent["req_id"]
+    if not isinstance(record, Columns):
+        return None, getattr(record, "agent_id", None), None
+    agent_id = record.population
+    if part.index is not None:
+        number = record.agents[4 * part.index :][:4]
+        agent_id += f":{int.from_bytes(number, 'little') if number else part.index}"
+    return f"b{record.number}", agent_id, record.req_id

@@ -162,14 +162,10 @@ class TableData(Collection):
     def mark_dirty(self, field: str, rows: "NDArray[np.int64] | int | None") -> None:
         """Note that rows of a field changed; None is all."""
         dirty = self._dirty[field]
-        if rows is None:
-            dirty[:] = True
-        elif isinstance(rows, int):
+        if isinstance(rows, int) or (rows is not None and len(rows) <= 4 * len(dirty)):
             dirty[rows // SEGMENT] = True
-        elif len(rows) > 4 * len(dirty):  # to find the segments would cost more than to hash them
+        else:  # to find the segments of many rows would cost more than to hash all
             dirty[:] = True
-        else:
-            dirty[rows // SEGMENT] = True
 
     def protect(self, field: str) -> None:
         """Have the array of a field copied before its next write."""

@@ -10,6 +10,9 @@ from placet.schemas.printable import printable_html
 _WIDTH: Final = 340
 _HEIGHT: Final = 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 12, 40
+_BAR_HEIGHT: Final = 36
+_BAR_LABEL: Final = 52
+"""Largest number of characters of the label of a bar, which has a line of its own."""
 
 
 class Estimate(NamedTuple):
@@ -127,6 +130,108 @@ def lines_of_means(
     return f'{_svg(body, shown)}<ul class="legend">{legend}</ul>'
 
 
+class ShareBar(NamedTuple):
+    """A share of a whole.
+
+    Attributes:
+        label: Label above the bar.
+        share: The share, from 0 to 1.
+        mark: A share to compare it with, as a thin line; None for none.
+        is_quiet: Whether the bar is gray, for shares of less interest.
+    """
+
+    label: str
+    share: float
+    mark: float | None = None
+    is_quiet: bool = False
+
+
+def bars(rows: Sequence[ShareBar], name: str) -> str:
+    """Return a horizontal bar for each share, with its percentage.
+
+    Args:
+        rows: The shares, from top to bottom.
+        name: Name of the whole.
+    """
+    left, width, body = 2.0, _WIDTH - 56.0, []
+    for place, row in enumerate(rows):
+        y = place * _BAR_HEIGHT + 17
+        kind = "share quiet" if row.is_quiet else "share"
+        body.append(
+            f'<text class="name" x="{left}" y="{y - 5}">{_bar_label(row.label)}</text>'
+            f'<rect class="track" x="{left}" y="{y}" width="{width}" height="11"/>'
+            f'<rect class="{kind}" x="{left}" y="{y}" width="{width * row.share:.1f}" height="11"/>'
+            f'<text x="{left + width + 8}" y="{y + 9}">{percent(row.share)}</text>'
+        )
+        if row.mark is not None:
+            x = left + width * row.mark
+            body.append(
+                f'<line class="mark" x1="{x:.1f}" y1="{y - 2}" x2="{x:.1f}" y2="{y + 13}"/>'
+            )
+    shown = ", ".join(f"{row.label} {percent(row.share)}" for row in rows)
+    return _svg(body, f"{name}: {shown}", _BAR_HEIGHT * len(rows))
+
+
+class Quotient(NamedTuple):
+    """A quotient of two measurements with its range.
+
+    Attributes:
+        label: Label above the range.
+        low: Lower end, above 0.
+        middle: The quotient.
+        high: Upper end.
+        kind: `better`, `worse` or `unclear`, which chooses the color.
+    """
+
+    label: str
+    low: float
+    middle: float
+    high: float
+    kind: str
+
+
+def quotients(rows: Sequence[Quotient], name: str) -> str:
+    """Return the range of each quotient on a logarithmic scale, beside a line at 1.
+
+    Args:
+        rows: The quotients, from top to bottom.
+        name: Name of the quotients.
+    """
+    left, width = 8.0, _WIDTH - 62.0
+    far = max(1.1, *(max(row.high, 1 / row.low) for row in rows))
+
+    def at(value: float) -> float:
+        return left + width * (0.5 + log10(value) / log10(far) / 2)
+
+    height = _BAR_HEIGHT * len(rows)
+    body = [
+        f'<line class="grid" x1="{at(value):.1f}" y1="0" x2="{at(value):.1f}" y2="{height}"/>'
+        f'<text x="{at(value):.1f}" y="{height + 13}" text-anchor="{place}">{value:.3g}</text>'
+        for value, place in ((1 / far, "start"), (1.0, "middle"), (far, "end"))
+    ]
+    for place, row in enumerate(rows):
+        y = place * _BAR_HEIGHT + 24
+        body.append(
+            f'<text class="name" x="0" y="{y - 11}">{_bar_label(row.label)}</text>'
+            f'<g class="quotient {row.kind}"><line x1="{at(row.low):.1f}" y1="{y}" '
+            f'x2="{at(row.high):.1f}" y2="{y}"/>'
+            f'<circle cx="{at(row.middle):.1f}" cy="{y}" r="4"/></g>'
+            f'<text x="{left + width + 12}" y="{y + 4}">{row.middle:.2f}</text>'
+        )
+    shown = ", ".join(f"{row.label} {row.middle:.2f}, {row.kind}" for row in rows)
+    return _svg(body, f"{name}: {shown}", height + 18)
+
+
+def _bar_label(label: str) -> str:
+    shown = label if len(label) <= _BAR_LABEL else f"{label[: _BAR_LABEL - 1]}…"
+    return printable_html(shown)
+
+
+def percent(share: float) -> str:
+    """Return a share for people, in whole percent; `0 %` means none."""
+    return "< 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"  # noqa: PLR2004  # half of it
+
+
 def number_text(value: float) -> str:
     """Return a number for people: four digits, and k or M for large ones."""
     if (value and abs(value) >= 1e9) or 0 < abs(value) < 1e-3:  # noqa: PLR2004  # rare
@@ -187,8 +292,8 @@ def round_values(low: float, high: float, count: int = 7) -> list[float]:
     return [value for value in values if low <= value <= high + step * 1e-9]
 
 
-def _svg(body: Sequence[str], label: str) -> str:
+def _svg(body: Sequence[str], label: str, height: int = _HEIGHT) -> str:
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{printable_html(label)}">'
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{printable_html(label)}">'
         f"{''.join(body)}</svg>"
     )

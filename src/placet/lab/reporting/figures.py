@@ -65,11 +65,19 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSection:
-    """A titled group of figures; `empty` is the sentence to show if it has none."""
+    """A titled group of figures.
+
+    Attributes:
+        title: Short title.
+        figures: The figures.
+        empty: The sentence to show if there are none.
+        note: Sentences on how to read them all; may be empty.
+    """
 
     title: str
     figures: Sequence[Figure]
     empty: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,8 +74,8 @@ def _sections(sections: Sequence[ReportSection]) -> Iterator[str]:
     number = 0
     for section in sections:
         yield f"<section><h2>{printable_html(section.title)}</h2>"
-        if not section.figures:
-            yield f'<p class="quiet">{printable_html(section.empty)}</p>'
+        if text := section.note if section.figures else section.empty:
+            yield f'<p class="quiet lead">{printable_html(text)}</p>'
         yield '<div class="figures">'
         for figure in section.figures:
             yield _figure(figure, number)

@@ -54,8 +54,17 @@ def report(
         path = file_of(log)
         stem = page.title if path is None else path.stem
     target = Path(to) if to is not None else Path(f"{stem}-report.html")
-    if target.exists() and not (target.is_file() and MARK.encode() in target.read_bytes()[:200]):
-        raise LabError(f"{target} exists and is no report of placet: give another path with --to")
+    require_replaceable(target)
     with replaced_whole(target) as draft:
         draft.write_text(render(page), encoding="utf-8")
     return target
+
+
+def require_replaceable(target: Path) -> None:
+    """Check that a report may be written to a path: nothing is there, or a report.
+
+    Raises:
+        LabError: Another file or a folder is there.
+    """
+    if target.exists() and not (target.is_file() and MARK.encode() in target.read_bytes()[:200]):
+        raise LabError(f"{target} exists and is no report of placet: give another path")

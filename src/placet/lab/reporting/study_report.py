@@ -26,6 +26,7 @@ from placet.lab.reporting.figures import (
     text_of,
     y_range_of,
 )
+from placet.lab.reporting.importance_figures import importance_section
 from placet.schemas.codec import Json, canonical
 from placet.sweeps.errors import LabError
 from placet.sweeps.formats import Row
@@ -62,6 +63,7 @@ def study_page(folder: Path, results: Results) -> Page:
         ("seconds of all runs", number_text(seconds)),
     ]
     sections = [
+        importance_section(results, [*results.outcomes, *_MEASURES]),
         _multiples(results),
         multiples_section(results),
         _pairs(results),

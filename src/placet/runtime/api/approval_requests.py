@@ -1,13 +1,15 @@
 """Pure functions of the inbox: from the fields of a request to `Approval`, and back."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
 from typing import Final
 
 from placet.kernel.plugin.approved import COLLECTIONS, NOT_FORESEEN, key_of
 from placet.kernel.plugin.registry import Registry
 from placet.runtime.api.signatures import signature_of
 from placet.schemas.approval import Approval, HeldIntent
-from placet.schemas.codec import Json, thaw
+from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.foreseen import UNDECIDED, FieldChange, Foreseen
 from placet.schemas.intent import Intent, new_intent
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
@@ -65,6 +67,31 @@ def approval_of(
         is_outside=any(signature.is_outside for signature in signatures),
         **{name: fields[name] for name in (*names, "about", "amends", "amended_by")},
     )
+
+
+def amendment_of(amended: Approval, payload: Mapping[str, Json], registry: Registry) -> Approval:
+    """Return the request that an amendment would make, as a person is shown it.
+
+    It is in no state and has no id. Its digest is that of its calls, changes and risk alone, so two
+    dry runs of one amendment have one digest, though each has other keys.
+
+    Args:
+        amended: The request that is amended.
+        payload: Payload of the new request, with the result of its dry run.
+        registry: The kinds of the world.
+    """
+    fields = {
+        **payload,
+        "state": "open",
+        "number": amended.number,
+        "expires": amended.expires,
+        "amends": amended.id,
+        **dict.fromkeys(("digest", "by", "reason", "amended_by"), ""),
+        "decided": 0.0,
+    }
+    made = approval_of("", fields, 0.0, registry)
+    shown = [made.calls, made.changes, made.risk, made.is_outside]
+    return replace(made, digest=blake2b(canonical(shown), digest_size=16).hexdigest())
 
 
 def held_of(intent: Intent) -> HeldIntent:

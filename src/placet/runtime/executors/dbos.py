@@ -101,7 +101,7 @@ def require_dbos() -> None:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"a DbosWorkflow needs a library that is not installed ({error}); install it with "
-            "`pip install 'placet[dbos]'`",
+            "`pip install '.[dbos]'` in a clone of placet",
             name=error.name,
         ) from error
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from placet.runtime.telemetry.error_frames import hide_variables
+from placet.runtime.telemetry.fault_reports import FaultReport, FaultReports
 from placet.runtime.telemetry.logging import configure_logging
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import StoreError
@@ -20,10 +20,20 @@ _VERSIONS_MAX: Final = 64
 
 
 class WorldLogger:
-    """The logger of one world; its lines contain no payloads."""
+    """The logger of one world; its lines contain no payloads.
 
-    def __init__(self, log_format: str, level: str, world: str) -> None:
+    Args:
+        log_format: As in `configure_logging`.
+        level: As in `configure_logging`.
+        world: Name of the world.
+        reports: Keeps the latest faults; None keeps none that others read.
+    """
+
+    def __init__(
+        self, log_format: str, level: str, world: str, reports: FaultReports | None = None
+    ) -> None:
         self._logger = configure_logging(log_format, level).bind(world=world)
+        self._reports = reports or FaultReports()
         self._faults: dict[tuple[str, str], _Fault] = {}
         self._versions: set[str] = set()
 
@@ -73,23 +83,33 @@ class WorldLogger:
         """Log a condition that needs attention but has done no damage yet."""
         self._logger.warning(message)
 
-    def fault(self, where: str, error: BaseException, *, is_restarted: bool = False) -> None:
-        """Log an exception: with its traceback at first, then by its number.
+    def fault(
+        self,
+        where: str,
+        error: BaseException,
+        *,
+        is_restarted: bool = False,
+        seq: int | None = None,
+    ) -> None:
+        """Log an exception: with its traceback at first, then by its number; keep its report.
 
         The exceptions of one type that were raised at one line are one fault, such as a mistake in
         the policy of a thousand agents: it is logged again at each power of ten, and by `end`.
 
-        `where` names the part that raised it; `is_restarted` says whether its task runs again.
+        `where` names the part that raised it; `is_restarted` says whether its task runs again;
+        `seq` is that of the world.
 
         The frames of its traceback have no variables then, so that no renderer of the host program
         prints payloads. A `StoreError` is logged without a traceback: its message says what to do.
         """
         fault = self._fault_of(where, error)
         fault.times += 1
+        if fault.report is None:
+            fault.report = self._reports.add(where, error, seq, is_restarted=is_restarted)
+        else:
+            self._reports.note_again(fault.report, seq)
         if fault.times == 1:
             is_told = isinstance(error, StoreError)
-            if not is_told:  # the variables are payloads, which a renderer may print
-                hide_variables(error)
             cause = {"error": str(error)} if is_told else {"exc_info": error}
             self._logger.error("fault", where=where, is_restarted=is_restarted, **cause)
         elif fault.times == fault.times_logged * _AGAIN_FACTOR:
@@ -119,13 +139,14 @@ class WorldLogger:
 class _Fault:
     """A fault: the part that raised it first, its type and line, and how often it was raised."""
 
-    __slots__ = ("error", "times", "times_logged", "where")
+    __slots__ = ("error", "report", "times", "times_logged", "where")
 
     def __init__(self, where: str, error: str) -> None:
         self.where = where
         self.error = error
         self.times = 0
         self.times_logged = 1
+        self.report: FaultReport | None = None
 
 
 def _line_of(error: BaseException) -> str:

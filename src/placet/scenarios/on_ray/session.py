@@ -38,7 +38,7 @@ def require_ray(address: str | None) -> None:
     try:
         import ray  # noqa: F401, PLC0415  # an extra; after the environment is set
     except ImportError:
-        raise RayUnusable("--on ray needs Ray: pip install 'placet[ray]'") from None
+        raise RayUnusable("--on ray needs Ray: pip install '.[ray]' in a clone of placet") from None
     if address is not None:
         _require_listener(address)
 

@@ -7,7 +7,6 @@ from starlette.requests import Request
 
 from placet.kernel.gate.conditions import text_of
 from placet.kernel.intent_visibility import speaks_for
-from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Ledger
 from placet.schemas.approval import Approval
 from placet.schemas.codec import Json, thaw
@@ -92,11 +91,11 @@ def deciders_of(
 
 
 def notice_json(
-    context: RequestContext, world: str, kernel: Kernel, approval: Approval
+    context: RequestContext, world: str, ledger: Ledger, approval: Approval, sim_time: float
 ) -> dict[str, Json]:
     """Return a request as JSON for a notice: all that a person who decides is shown."""
-    deciders = deciders_of(context, world, kernel.ledger, approval)
-    return approval_json(approval, deciders, is_shown=True, decides=False, sim_time=kernel.sim_time)
+    deciders = deciders_of(context, world, ledger, approval)
+    return approval_json(approval, deciders, is_shown=True, decides=False, sim_time=sim_time)
 
 
 def approval_json(
@@ -116,7 +115,8 @@ def approval_json(
         is_shown: The changes are shown. The agent that asked is shown none: it may not see some of
             the changed values.
         decides: The reader may decide about the request while it is open.
-        sim_time: Simulated time of the world, seconds.
+        sim_time: Simulated time of the world now, seconds; that of the kernel is the time of the
+            latest record, which may be long ago.
         outcomes: Outcomes of its calls, if they were read.
     """
     calls: list[dict[str, Json]] = [
@@ -131,7 +131,8 @@ def approval_json(
     ]
     for call, outcome in zip(calls, outcomes or (), strict=False):
         call["status"], call["output"] = outcome.status, outcome.output
-    left = approval.expires - sim_time
+    # Rounded: the difference of two times may be a hair more than the seconds that were asked for.
+    left = round(max(0.0, approval.expires - sim_time), 6)
     return {
         "id": approval.id,
         "number": approval.number,
@@ -150,7 +151,7 @@ def approval_json(
         "requested": approval.requested,
         "age_s": None if approval.requested is None else max(0.0, sim_time - approval.requested),
         "expires": approval.expires,
-        "left_s": max(0.0, left) if approval.state == "open" else 0.0,
+        "left_s": left if approval.state == "open" else 0.0,
         "digest": approval.digest,
         "by": approval.by,
         "reason": approval.reason,

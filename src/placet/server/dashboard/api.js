@@ -36,21 +36,15 @@ export function takeFromAddress() {
 }
 
 /** Ask for a text; a path is relative to the page, so that a proxy may put it anywhere.
- * With a `body` it is sent as JSON by POST; `method` sends a POST without one. */
+ * With a `body` it is sent as JSON by POST, a text as it is; `method` sends a POST without one. */
 export async function askText(path, { body, method = body === undefined ? "GET" : "POST", patienceMs = PATIENCE_MS } = {}) {
   let answer;
   let text;
   try {
-    answer = await fetch(path, {
+    answer = await send(path, {
       method,
-      body: body === undefined ? undefined : JSON.stringify(body),
-      headers: {
-        ...(isSendable(token) ? { authorization: `Bearer ${token}` } : {}),
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-      },
-      cache: "no-store",
-      credentials: "omit",
-      redirect: "error",
+      body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
+      headers: body === undefined ? {} : { "content-type": "application/json" },
       signal: AbortSignal.timeout(patienceMs),
     });
     text = await answer.text();
@@ -60,6 +54,16 @@ export async function askText(path, { body, method = body === undefined ? "GET" 
   if (!answer.ok) throw new Refusal(answer.status, parsed(text));
   return text;
 }
+
+/** Send a request with the token, and return the answer of `fetch`, whatever its status. */
+export const send = (path, { headers = {}, body, ...options }) => fetch(path, {
+  ...options,
+  body: body || undefined,
+  headers: { ...(isSendable(token) ? { authorization: `Bearer ${token}` } : {}), ...headers },
+  cache: "no-store",
+  credentials: "omit",
+  redirect: "error",
+});
 
 /** Ask for JSON; `parse` reads its text. */
 export async function ask(path, { parse = JSON.parse, ...options } = {}) {

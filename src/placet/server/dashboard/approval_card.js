@@ -1,9 +1,11 @@
 // One request for approval as a card: what, by whom, what it would change, and the ways to decide.
 
 import { made } from "./chart.js";
-import { escaped, safe, span, tame, whole } from "./format.js";
+import { parseExactly } from "./exact_json.js";
+import { span, tame, whole } from "./format.js";
 import { Reading } from "./reading.js";
 import { tree } from "./tree.js";
+import { appendWritten, pathText, prose, remarkElements, written } from "./values.js";
 
 const CHANGES_SHOWN = 50;
 const REASON_CHARS_MAX = 2_000;
@@ -11,27 +13,25 @@ const REASON_CHARS_MAX = 2_000;
 const OUTSIDE = "The function runs outside this world; placet does not know what it changes.";
 
 const STATES = {
-  open: "open", approved: "approved", denied: "denied", amended: "amended", expired: "not decided in time", stale: "stale: it would no longer do what was shown",
+  __proto__: null, open: "open", approved: "approved", denied: "denied", amended: "amended", expired: "not decided in time", stale: "stale: it would no longer do what was shown",
 };
-const WORDS = { running: "running …", done: "done", failed: "failed", doubt: "in doubt", unknown: "outcome unknown" };
+const WORDS = { __proto__: null, running: "running …", done: "done", failed: "failed", doubt: "in doubt", unknown: "outcome unknown" };
 const STATUSES = {
-  running: "running …", done: "done", failed: "failed: certainly not done", doubt: "in doubt: started, outcome unknown", unknown: "outcome not in the log any more",
+  __proto__: null, running: "running …", done: "done", failed: "failed: certainly not done", doubt: "in doubt: started, outcome unknown", unknown: "outcome not in the log any more",
 };
-
-/** Parse JSON with integers beyond 2^53 as they are written, where the browser can. */
-export const exactly = (text) => JSON.parse(text, (_, value, context) =>
-  Number.isInteger(value) && !Number.isSafeInteger(value) && context?.source && JSON.rawJSON ? JSON.rawJSON(context.source) : value);
 
 const goalOf = ({ about }) => (typeof about.goal === "string" ? about.goal : "");
 
 /** Name a request in a line, for its controls. */
 const titleOf = (approval) => tame(goalOf(approval) || approval.calls.map(({ kind }) => kind).join(", "), 300);
 
-/** The card of one request. `send` posts a decision and gives null, or the problem that refused it. */
+/** The card of one request. `send` posts a decision and gives null, or the problem that refused it;
+ * `foresee` posts an amendment as a dry run and gives {shown}, the request that it would make, or {problem}. */
 export class Card {
-  constructor(approval, send) {
+  constructor(approval, send, foresee) {
     this.approval = approval;
     this.send = send;
+    this.foresee = foresee;
     this.reading = new Reading(() => this.gate());
     this.element = made("article", `plan ${approval.state}`);
     this.element.dataset.id = approval.id;
@@ -63,10 +63,10 @@ export class Card {
   facts() {
     const { agent, risk, role, cost, deciders, state } = this.approval;
     const line = made("p", "small facts");
-    line.append(pair("by", safe(agent)), pair("risk", tame(risk), `risk ${risk}`));
-    if (cost !== null && cost !== undefined) line.append(made("span", "key", "cost "), this.reading.text("bdi", "", cost));
-    line.append(pair("needs", role ? `the role ${safe(role)}` : "any person"));
-    if (state === "open") line.append(made("span", "", deciders.length ? `${deciders.map((one) => safe(one)).join(", ")} may decide` : "nobody has this role"));
+    line.append(pair("by", this.reading.text("bdi", "", agent)), pair("risk", made("bdi", "", tame(risk)), `risk ${risk}`));
+    if (cost !== null && cost !== undefined) line.append(pair("cost", this.reading.value(cost)));
+    line.append(pair("needs", role ? this.reading.text("bdi", "", `the role ${role}`) : made("bdi", "", "any person")));
+    if (state === "open") line.append(made("span", "", deciders.length ? `${deciders.map(prose).join(", ")} may decide` : "nobody has this role"));
     line.append(this.age);
     if (state === "open") line.append(this.left);
     return line;
@@ -81,20 +81,19 @@ export class Card {
     return [made("h4", "", "Why a person is asked"), list];
   }
 
-  calls() {
-    const { calls } = this.approval;
+  calls({ calls } = this.approval, reading = this.reading) {
     const isNamed = goalOf(this.approval) || calls.length > 1;
     const list = made("ol", isNamed ? "plan-actions" : "plan-actions single");
     list.append(...calls.map(({ kind, payload, conditions, defaults, status, output }) => {
       const item = made("li");
-      if (isNamed) item.append(this.reading.text("bdi", "who", kind));
-      item.append(tree(payload ?? {}, true, this.reading, Object.fromEntries(defaults.map((name) => [name, "(default)"]))));
-      item.append(...conditions.map((text) => this.reading.text("p", "small quiet", `only if ${text}`)));
+      if (isNamed) item.append(reading.text("bdi", "who", kind));
+      item.append(tree(payload ?? {}, true, reading, new Map(defaults.map((name) => [name, "(default)"]))));
+      item.append(...conditions.map((text) => reading.text("p", "small quiet", `only if ${text}`)));
       if (status) {
         const ended = made("p", `status ${status}`);
         ended.append(made("b", "", STATUSES[status] ?? tame(status)));
         item.append(ended);
-        if (output !== null && output !== undefined) item.append(tree(typeof output === "object" && !Array.isArray(output) ? output : { output }, true, this.reading));
+        if (output !== null && output !== undefined) item.append(tree({ output }, true, reading));
       }
       return item;
     }));
@@ -102,29 +101,33 @@ export class Card {
   }
 
   /** Name the changes; a value that is decided when it is applied is never shown as one. */
-  changes() {
-    const { changes, outside } = this.approval;
+  changes({ changes, outside } = this.approval, reading = this.reading) {
     const list = made("ul", "plan-changes");
     if (changes === null) list.append(made("li", "quiet", "The changes are shown to the persons who may decide."));
-    else list.append(...this.reading.items(changes, (one) => this.change(one), "li", CHANGES_SHOWN));
+    else list.append(...reading.items(changes, (one) => this.change(one, reading), "li", CHANGES_SHOWN));
     if (outside) list.append(made("li", "quiet", OUTSIDE));
     else if (changes?.length === 0) list.append(made("li", "quiet", "Nothing in this world."));
     return list;
   }
 
-  change({ entity, field, op, old, new: next }) {
+  change({ entity, field, op, old, new: next }, reading) {
     const item = made("li");
-    item.append(this.reading.text("bdi", "key", field === null ? entity : `${entity}/${field}`), " ");
+    const path = pathText(field === null ? entity.split("/") : [...entity.split("/"), field]);
+    item.append(appendWritten(made("bdi", "key"), path), ...remarkElements([entity, field]), " ");
     if (op === "undecided") item.append(made("bdi", "quiet", "decided when applied"));
+    else if (field === null) item.append(made("bdi", "", op === "remove" ? "removed" : "made"));
     else {
-      if (old !== null) item.append(this.reading.text("bdi", "", old), " → ");
-      item.append(op === "remove" ? made("bdi", "", "removed") : this.reading.text("bdi", "", next));
+      if (op !== "add") item.append(reading.value(old), " → ");
+      item.append(op === "remove" ? made("bdi", "", "removed") : reading.value(next));
     }
     return item;
   }
 
   about() {
+    // What is shown above is left out; what has another form than is shown there is not.
     const { goal, cost, asks, ...more } = this.approval.about;
+    if (goal !== undefined && goal !== goalOf(this.approval)) more.goal = goal;
+    if (asks !== undefined && !(Array.isArray(asks) && asks.every((one) => typeof one === "string"))) more.asks = asks;
     if (!Object.keys(more).length) return "";
     const part = made("div", "small");
     part.append(made("h4", "", "The agent’s program says"), tree(more, true, this.reading));
@@ -137,7 +140,7 @@ export class Card {
     const part = made("p", `outcome ${state}`);
     part.setAttribute("role", "status");
     part.append(made("b", "", STATES[state] ?? tame(state)));
-    if (by && by !== "approvals.recorder") part.append(" by ", made("bdi", "who", tame(by, 128)));
+    if (by && by !== "approvals.recorder") part.append(" by ", made("bdi", "who", prose(by)));
     if (reason) part.append(": ", this.reading.text("bdi", "", reason));
     if (other) part.append(" ", made("span", "quiet", "What was approved in its place is below."));
     const whole_ = made("div", "ended");
@@ -193,49 +196,56 @@ export class Card {
   /** Keep the approval back while a part of what is approved is not shown. */
   gate() {
     if (!this.approve) return;
-    const { unread } = this.reading;
+    const readings = [this.reading, ...(this.foreseen ? [this.foreseen.reading] : [])];
+    const unread = readings.reduce((sum, one) => sum + one.unread, 0);
     this.approve.disabled = unread > 0;
-    if (this.instead) this.instead.disabled = unread > 0;
+    if (this.instead) this.instead.disabled = unread > 0 || !this.foreseen;
     this.unread.hidden = unread === 0;
     if (!unread) return;
     const all = made("button", "rest", "show everything");
     all.type = "button";
-    all.addEventListener("click", () => this.reading.openAll());
+    all.addEventListener("click", () => { for (const one of readings) one.openAll(); });
     this.unread.replaceChildren(`${unread === 1 ? "A part is" : `${whole(unread)} parts are`} not shown. Open ${unread === 1 ? "it" : "them"} to approve, or `, all);
   }
 
   /** Open the arguments as JSON, a field for each call, in place of the decisions about the request as it is. */
   amend() {
     this.fields = this.approval.calls.map(({ kind, payload }, number) => {
-      const label = made("label", "small", `Arguments of ${safe(kind)}`);
+      const label = made("label", "small", `Arguments of ${prose(kind)}`);
       const area = made("textarea");
-      area.value = escaped(JSON.stringify(payload, null, 2));
+      area.value = written(payload, 2);
       area.rows = Math.min(12, area.value.split("\n").length + 1);
       area.spellcheck = false;
       const error = made("p", "form-error");
       error.id = `error-${this.approval.id}-${number}`;
       error.setAttribute("role", "alert");
       area.setAttribute("aria-describedby", error.id);
+      area.addEventListener("input", () => this.forget());
       label.append(area);
       this.editor.append(label, error);
       return { kind, area, error };
     });
     const row = made("div", "actions");
-    for (const [text, className, act] of [["Approve these instead", "primary", () => this.decideAmended()], ["Cancel", "", () => this.cancel()]]) {
+    const acts = [["Show what would run", "", () => this.look()], ["Approve these instead", "primary", () => this.decideAmended()], ["Cancel", "", () => this.cancel()]];
+    [this.lookButton, this.instead] = acts.map(([text, className, act]) => {
       const button = made("button", className, text);
       button.type = "button";
       button.addEventListener("click", act);
       row.append(button);
-    }
-    this.instead = row.firstChild;
+      return button;
+    });
+    this.preview = made("div", "foreseen");
+    this.preview.tabIndex = -1;
+    this.preview.hidden = true;
+    this.editor.append(this.preview, row);
     this.gate();
-    this.editor.append(row);
     this.show(true);
     this.fields[0].area.focus();
   }
 
   /** Drop the edits, and decide about the request as it is. */
   cancel() {
+    this.forget();
     this.editor.replaceChildren();
     this.fields = [];
     this.error.textContent = "";
@@ -246,23 +256,66 @@ export class Card {
   show(isAmended) {
     this.editor.hidden = !isAmended;
     this.row.hidden = isAmended;
-    this.unread.hidden = this.reading.unread === 0;
+    this.gate();
+  }
+
+  /** Show the calls of the fields as they would run, by a dry run; only these can then be approved. */
+  async look() {
+    const calls = this.edited();
+    if (!calls) return;
+    this.forget();
+    this.error.textContent = "";
+    if (calls.every(({ payload }, number) => written(payload) === written(this.approval.calls[number].payload))) {
+      this.error.textContent = "These are the calls of the request. Change one, or cancel and approve the request.";
+      return;
+    }
+    this.lookButton.disabled = true;
+    const { shown, problem } = await this.foresee({ decision: "amend", calls: calls.map(({ kind, payload }) => ({ kind, payload })), digest: this.approval.digest });
+    this.lookButton.disabled = false;
+    if (problem) {
+      this.explain(problem);
+      return;
+    }
+    if (this.fields.some(({ area }, number) => area.value !== calls[number].text)) return;
+    const reading = new Reading(() => this.gate());
+    this.foreseen = { calls, digest: shown.digest, reading };
+    this.preview.append(
+      made("h4", "", "What would run instead"), this.calls(shown, reading), made("h4", "", "What it changes"), this.changes(shown, reading),
+      pairOfRisk(shown.risk),
+    );
+    this.preview.hidden = false;
+    this.gate();
+    this.preview.focus();
+  }
+
+  /** Drop what was shown: another text would run something else. */
+  forget() {
+    this.foreseen = null;
+    this.preview.replaceChildren();
+    this.preview.hidden = true;
+    this.gate();
   }
 
   decideAmended() {
+    const { calls, digest } = this.foreseen;
+    this.decide({ decision: "amend", calls: calls.map(({ kind, payload }) => ({ kind, payload })), foreseen: digest });
+  }
+
+  /** Read the fields; show the faults in them, and give null if there are any. */
+  edited() {
     const calls = [];
     for (const { kind, area, error } of this.fields) {
       error.textContent = "";
       try {
-        const payload = exactly(area.value);
+        const payload = parseExactly(area.value);
         if (payload === null || typeof payload !== "object" || Array.isArray(payload)) throw new Error("arguments are an object, { … }");
-        calls.push({ kind, payload });
+        calls.push({ kind, payload, text: area.value });
       } catch (fault) {
         error.textContent = `This is no JSON object: ${tame(fault.message, 200)}`;
         area.focus();
       }
     }
-    if (calls.length === this.fields.length) this.decide({ decision: "amend", calls });
+    return calls.length === this.fields.length ? calls : null;
   }
 
   async decide(decision) {
@@ -274,7 +327,10 @@ export class Card {
     if (!problem) return;
     for (const one of controls) one.disabled = false;
     this.gate();
-    if (!this.editor.hidden) this.show(true);
+    if (!this.editor.hidden) {
+      this.forget();
+      this.show(true);
+    }
     this.explain(problem);
   }
 
@@ -293,8 +349,14 @@ export class Card {
   }
 }
 
-function pair(key, text, className = "") {
+function pairOfRisk(risk) {
+  const line = made("p", "small facts");
+  line.append(pair("risk", made("bdi", "", tame(risk)), `risk ${risk}`));
+  return line;
+}
+
+function pair(key, shown, className = "") {
   const part = made("span", className);
-  part.append(made("span", "key", `${key} `), made("bdi", "", text));
+  part.append(made("span", "key", `${key} `), shown);
   return part;
 }

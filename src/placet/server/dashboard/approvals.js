@@ -1,8 +1,9 @@
 // The requests that wait for a person: read in rounds, shown as cards, and followed to their outcome.
 
 import { ask, Refusal } from "./api.js";
-import { Card, exactly } from "./approval_card.js";
+import { Card } from "./approval_card.js";
 import { byId, show } from "./chart.js";
+import { parseExactly, writeExactly } from "./exact_json.js";
 
 const DECIDE_MS = 120_000; // an approved call is submitted before the answer comes
 const FOLLOWED_MAX = 20;
@@ -22,7 +23,7 @@ export async function readApprovals(worldPath) {
     const at = worldPath();
     if (at !== world) clearApprovals();
     world = at;
-    const { approvals, next } = await ask(worldPath("/approvals?state=open"), { parse: exactly });
+    const { approvals, next } = await ask(worldPath("/approvals?state=open"), { parse: parseExactly });
     const followed = await readFollowed(worldPath, new Set(approvals.map(({ id }) => id)));
     if (world !== at) return counts();
     hasMore = next !== null;
@@ -71,10 +72,10 @@ async function readFollowed(worldPath, open) {
     const known = cards.get(id)?.approval;
     const isOver = known && known.state !== "open" && !known.calls.some(({ status }) => status === "running");
     try {
-      const approval = isOver ? known : await ask(worldPath(`/approvals/${encodeURIComponent(id)}`), { parse: exactly });
+      const approval = isOver ? known : await ask(worldPath(`/approvals/${encodeURIComponent(id)}`), { parse: parseExactly });
       found.push(approval);
       const other = approval.amended_by;
-      if (other && !ids.includes(other)) found.push(await ask(worldPath(`/approvals/${encodeURIComponent(other)}`), { parse: exactly }));
+      if (other && !ids.includes(other)) found.push(await ask(worldPath(`/approvals/${encodeURIComponent(other)}`), { parse: parseExactly }));
     } catch (error) {
       if (!(error instanceof Refusal && error.status === 404)) throw error; // the state has dropped it
     }
@@ -91,7 +92,7 @@ function showAll(open, followed, worldPath) {
     const before = cards.get(approval.id);
     const text = comparable(approval);
     // A card that is being read, or whose reason is being written, is not made anew.
-    const card = before?.text === text ? before : new Card(approval, (decision) => decide(approval.id, decision, worldPath));
+    const card = before?.text === text ? before : new Card(approval, (decision) => decide(approval.id, decision, worldPath), (amendment) => foresee(approval.id, amendment, worldPath));
     card.text = text;
     card.tick(approval);
     shown.set(approval.id, card);
@@ -126,10 +127,20 @@ function place(elements) {
   elements.forEach((one, index) => { if (list.children[index] !== one) list.insertBefore(one, list.children[index] ?? null); });
 }
 
+/** Ask what an amendment would approve; give {shown}, or {problem}. */
+async function foresee(id, amendment, worldPath) {
+  try {
+    const body = writeExactly({ ...amendment, dry_run: true });
+    return { shown: await ask(worldPath(`/approvals/${encodeURIComponent(id)}`), { body, parse: parseExactly }) };
+  } catch (error) {
+    return { problem: { message: error.message, refusals: error.document?.refusals } };
+  }
+}
+
 /** Send a decision; give null, or the problem that refused it. */
 async function decide(id, decision, worldPath) {
   try {
-    await ask(worldPath(`/approvals/${encodeURIComponent(id)}`), { body: decision, patienceMs: DECIDE_MS });
+    await ask(worldPath(`/approvals/${encodeURIComponent(id)}`), { body: writeExactly(decision), patienceMs: DECIDE_MS });
   } catch (error) {
     return { message: error.message, refusals: error.document?.refusals };
   }

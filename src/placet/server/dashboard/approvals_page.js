@@ -1,24 +1,19 @@
 // The page of the requests for approval alone, as a person opens it on a phone.
 
-import { ask, hasToken, Refusal, setToken, takeFromAddress } from "./api.js";
+import { ask, hasToken } from "./api.js";
 import { clearApprovals, readApprovals } from "./approvals.js";
-import { byId, made, show, write } from "./chart.js";
+import { byId, show } from "./chart.js";
 import { tame, whole } from "./format.js";
+import { refusesToken, showOpened, stand, startSignIn } from "./sign_in.js";
+import { showReader, showWorlds, startRounds, wake } from "./worlds.js";
 
 const ROUND_MS = 2_000;
 const RETRY_MS = 4_000;
 
 let name = "";
 let submitter = "";
-let wake = () => {};
 
 const worldPath = (rest = "") => `api/v1/worlds/${encodeURIComponent(name)}${rest}`;
-
-async function run() {
-  for (;;) {
-    await sleep(document.hidden || !hasToken() ? null : await once());
-  }
-}
 
 /** Look once, and give when to look again; null is when somebody says so. */
 async function once() {
@@ -26,18 +21,15 @@ async function once() {
     if (!submitter) await findWorlds();
     const found = await readApprovals(worldPath);
     if (!hasToken()) return null; // signed out meanwhile
-    show("world", found !== null);
+    show("content", found !== null);
     show("approvals-empty", found?.shown === 0);
     show("approvals-more", found?.hasMore === true);
-    if (found) stand("ready", "ready");
+    if (found) stand("ready", "ready", "");
     else stand("waiting", "no approvals", `The world ${tame(name)} keeps no requests for approval, or this token may not read it.`);
     document.title = `${found?.waiting ? `(${whole(found.waiting)}) ` : ""}Approvals · placet`;
     return ROUND_MS;
   } catch (error) {
-    if (error instanceof Refusal && error.status === 401) {
-      signOut("The server does not know this token.");
-      return null;
-    }
+    if (refusesToken(error)) return null;
     stand("failed", "away", `${tame(error.message, 300)}. This page comes back by itself.`);
     return RETRY_MS;
   }
@@ -48,55 +40,17 @@ async function findWorlds() {
   const names = found.worlds.map(({ world }) => world);
   if (!names.includes(name)) name = names[0] ?? "";
   submitter = found.submitter;
-  byId("worlds").replaceChildren(...names.map((one) => {
-    const option = made("option", "", tame(one));
-    option.value = one;
-    option.selected = one === name;
-    return option;
-  }));
-  byId("worlds").disabled = names.length < 2;
-  write("who", submitter === "operator" ? "as the operator" : `as ${tame(submitter)}`);
-  for (const id of ["which", "leave"]) show(id, true);
-  show("sign-in", false);
+  showWorlds(names, name);
+  showReader(submitter);
+  showOpened();
 }
 
-function stand(is, text, notice = "") {
-  byId("standing").dataset.is = is;
-  write("standing", text);
-  write("notice", notice);
-  show("notice", notice !== "");
-}
-
-function signOut(why = "") {
-  setToken("");
+function close() {
   submitter = "";
   clearApprovals();
   document.title = "Approvals · placet";
-  stand("waiting", "no token");
-  write("who", "");
-  for (const id of ["world", "which", "leave"]) show(id, false);
-  show("sign-in", true);
-  write("sign-in-error", why);
-  byId("token").focus();
 }
 
-function sleep(ms) {
-  return new Promise((resolve) => {
-    const timer = ms === null ? 0 : setTimeout(resolve, ms);
-    wake = () => { clearTimeout(timer); resolve(); };
-  });
-}
-
-byId("sign-in").addEventListener("submit", (event) => {
-  event.preventDefault();
-  setToken(byId("token").value.trim());
-  byId("token").value = "";
-  write("sign-in-error", "");
-  wake();
-});
-byId("leave").addEventListener("click", () => signOut());
 byId("worlds").addEventListener("change", ({ target }) => { name = target.value; clearApprovals(); wake(); });
-document.addEventListener("visibilitychange", () => { if (!document.hidden) wake(); });
-addEventListener("hashchange", () => { if (takeFromAddress() !== null) location.reload(); });
-if (!hasToken()) signOut();
-run();
+startSignIn({ open: wake, close });
+startRounds(once);

@@ -5,7 +5,7 @@ import { byId, made, show, write } from "./chart.js";
 import { markCharts, showSeries, startCharts } from "./compare_chart.js";
 import { nameMap, placeMap, startMaps } from "./compare_map.js";
 import { short, tame, whole } from "./format.js";
-import { complain, say, showOpened, stand, startSignIn, takesToken } from "./sign_in.js";
+import { complain, say, showOpened, stand, startSignIn } from "./sign_in.js";
 import { cellText } from "./tree.js";
 
 const PATIENCE_MS = 300_000; // a long log is read whole
@@ -30,6 +30,7 @@ async function open() {
   document.title = `${runs.map((run) => tame(run, 60)).join(" and ")} · placet`;
   await ask("api/v1/history"); // a token that is none is told before anything is shown
   showOpened();
+  show("content", true);
   stand("waiting", "comparing");
   for (const [number, run] of runs.entries()) {
     byId(NAMES[number]).textContent = tame(run, 120);
@@ -158,5 +159,4 @@ startMaps();
 startCharts((x) => { if (Math.max(...ticks) > 0) seek(x); });
 byId("tick").addEventListener("input", ({ target }) => seek(Number(target.value)));
 byId("to-parting").addEventListener("click", () => seek(parting.record === 0 ? 0 : parting.tick + 1));
-addEventListener("hashchange", () => { if (!takesToken()) location.reload(); });
-startSignIn(open);
+startSignIn({ open, move: () => location.reload() });

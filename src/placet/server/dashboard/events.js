@@ -1,7 +1,8 @@
 // The latest of what happened: a list that grows at its top and is cut at its end.
 
 import { byId, made, show, write } from "./chart.js";
-import { MARKS, said, whole } from "./format.js";
+import { lineParts } from "./feed_line.js";
+import { said, whole } from "./format.js";
 
 const LINES_MAX = 120;
 
@@ -58,22 +59,8 @@ function sayEmpty() {
 }
 
 function element(line) {
-  const [mark, meaning] = MARKS[line.kind];
   const item = made("li", line.kind);
-  const sign = made("span", "mark");
-  const seen = made("span", "", mark);
-  seen.ariaHidden = "true";
-  sign.append(seen, made("span", "unseen", meaning));
-  const body = made("span", "body");
-  if (line.who) body.append(made("bdi", "who", line.who), " ");
-  body.append(made("bdi", "", line.what));
-  if (line.detail) body.append(" ", made("bdi", "detail", line.detail));
-  for (const { code, message } of line.whys) {
-    const why = made("span", "why");
-    why.append(made("bdi", "code", code), " ", made("bdi", "", message));
-    body.append(why);
-  }
-  item.append(sign, made("span", "seq", whole(line.seq)), body);
+  item.append(...lineParts(line));
   return item;
 }
 

@@ -3,14 +3,17 @@
 // It asks for the newest records instead of holding a stream: a busy world has thousands of events a
 // second, and people read a few. What costs the server more, it asks for the less often.
 
-import { ask, askText, Away, hasToken, Refusal, setToken, takeFromAddress } from "./api.js";
+import { ask, askText, Away, hasToken, Refusal } from "./api.js";
 import { clearApprovals, readApprovals } from "./approvals.js";
 import { byId, made, show, write } from "./chart.js";
 import { clearFeed, startFeed, tell } from "./events.js";
+import { clearFaults, readFaults } from "./failures.js";
 import { clearMap, collections, placeAll, placeChanged, startMap } from "./map.js";
 import { History, parseMetrics, reading, total } from "./metrics.js";
 import { showAgents, showFacts, showLoad, showRates, SPAN_MS } from "./panels.js";
 import { tame, whole } from "./format.js";
+import { refusesToken, showOpened, stand, startSignIn } from "./sign_in.js";
+import { showReader, showWorlds, startRounds, wake } from "./worlds.js";
 
 const ROUND_MS = 1_000;
 const RETRY_MS = [1_000, 2_000, 3_000, 5_000];
@@ -26,7 +29,6 @@ const worldPath = (rest = "") => `api/v1/worlds/${encodeURIComponent(looking.nam
 
 // Another token or world is another object: what was asked of the one before is not shown.
 let looking = fresh("");
-let wake = () => {};
 let failures = 0;
 
 /** What is known of the world that is looked at. */
@@ -61,16 +63,10 @@ function beginAgain(name) {
   clearFeed();
   clearMap();
   clearApprovals();
+  clearFaults();
 }
 
 // the rounds
-
-async function run() {
-  for (;;) {
-    if (document.hidden || !hasToken()) await sleep(null);
-    else await sleep(await once());
-  }
-}
 
 /** Look once, and give when to look again; null is when somebody says so. */
 async function once() {
@@ -83,16 +79,9 @@ async function once() {
     return ROUND_MS;
   } catch (error) {
     if (looking !== asked && !hasToken()) return 0; // the token was forgotten meanwhile
-    if (error instanceof Refusal && error.status === 401) return turnAway();
+    if (refusesToken(error)) return null;
     return goneAway(error);
   }
-}
-
-function sleep(ms) {
-  return new Promise((resolve) => {
-    const timer = ms === null ? 0 : setTimeout(resolve, ms);
-    wake = () => { clearTimeout(timer); resolve(); };
-  });
 }
 
 async function findWorlds() {
@@ -103,17 +92,10 @@ async function findWorlds() {
   const name = names.includes(looking.name) ? looking.name : names[0] ?? "";
   beginAgain(name);
   looking.submitter = submitter;
-  byId("worlds").replaceChildren(...names.map((one) => {
-    const option = made("option", "", tame(one));
-    option.value = one;
-    option.selected = one === name;
-    return option;
-  }));
-  byId("worlds").disabled = names.length < 2;
-  write("who", submitter === "operator" ? "as the operator" : `as ${tame(submitter)}`);
+  showWorlds(names, name);
+  showReader(submitter);
   document.title = `${tame(name)} · placet`;
-  for (const id of ["which", "leave"]) show(id, true);
-  show("sign-in", false);
+  showOpened();
 }
 
 async function look() {
@@ -129,6 +111,7 @@ async function look() {
     await readReadiness(at);
     await readMetrics(at);
     await readPlans(at);
+    if (at.mayMeasure) await readFaults((after) => ask(worldPath(`/faults?after_s=${after}`)), () => looking === at, momentLink);
   }
   if (looking !== at) return;
   at.round += 1;
@@ -195,11 +178,28 @@ async function readMetrics(at) {
   }
 }
 
+/** Make the link to the moment of the player at a seq. */
+function momentLink(seq) {
+  const link = made("a", "small", `the moment at seq ${whole(seq)}`);
+  link.href = `play#${new URLSearchParams({ world: looking.name, seq })}`;
+  return link;
+}
+
+/** Make the name of an agent: for the operator the link to its story in the player. */
+function storyLink(agent) {
+  const name = made("bdi", "", tame(agent));
+  if (!looking.mayMeasure) return name;
+  const link = made("a");
+  link.append(name);
+  link.href = `play#${new URLSearchParams({ world: looking.name, agent })}`;
+  return link;
+}
+
 async function readAgents(at) {
   if (performance.now() < at.agentsAt) return;
   const { took, value } = await timed(() => ask(worldPath("/agents?limit=100")));
   at.agentsAt = performance.now() + Math.max(3_000, SHARE * took);
-  if (looking === at) showAgents(value, at.acts, agentCount());
+  if (looking === at) showAgents(value, at.acts, agentCount(), storyLink);
 }
 
 /** Read the state where changes were missed; what was told of meanwhile is on the map already. */
@@ -244,8 +244,7 @@ async function timed(asking) {
 const agentCount = () => (looking.metrics ? total(looking.metrics, "placet_agents") : null);
 
 function showWorld(world, { events, missed }) {
-  show("world", true);
-  show("notice", false);
+  show("content", true);
   showStanding(world);
   showFacts(world, agentCount());
   noteActs(events);
@@ -262,14 +261,7 @@ function showWorld(world, { events, missed }) {
 function showStanding(world) {
   if (!looking.isReady) return stand("failed", "not ready", looking.why);
   if (world.paused) return stand("slow", "paused", "The world is paused: batches wait, and none is decided until it is resumed.");
-  return stand("ready", "ready");
-}
-
-function stand(is, text, notice = "") {
-  byId("standing").dataset.is = is;
-  write("standing", text);
-  write("notice", notice);
-  show("notice", notice !== "");
+  return stand("ready", "ready", "");
 }
 
 function showLimits(own) {
@@ -326,43 +318,21 @@ function goneAway(error) {
   return wait;
 }
 
-/** Ask for a token, and for nothing else until there is one. */
-function turnAway(why = "The server does not know this token. Was it started again, or a part of the token lost?") {
-  setToken("");
+/** Forget what the token let the page show. */
+function close() {
   looking = fresh("");
   failures = 0;
   clearFeed();
   clearMap();
+  clearFaults();
+  clearApprovals();
   document.body.classList.remove("away");
-  document.title = "placet";
-  stand("waiting", "no token");
-  write("who", "");
-  for (const id of ["world", "which", "leave"]) show(id, false);
-  show("sign-in", true);
-  write("sign-in-error", why);
-  byId("token").focus();
-  return null;
+  document.title = "Dashboard · placet";
 }
 
-function start() {
-  startFeed();
-  startMap();
-  byId("sign-in").addEventListener("submit", (event) => {
-    event.preventDefault();
-    setToken(byId("token").value.trim());
-    byId("token").value = "";
-    write("sign-in-error", "");
-    wake();
-  });
-  byId("leave").addEventListener("click", () => { turnAway(""); });
-  byId("worlds").addEventListener("change", ({ target }) => { beginAgain(target.value); wake(); });
-  byId("map-ask").addEventListener("click", () => { looking.isMapAsked = true; looking.hasGap = true; wake(); });
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) wake(); });
-  addEventListener("hashchange", () => {
-    if (takeFromAddress() !== null) location.reload();
-  });
-  if (!hasToken()) turnAway("");
-  run();
-}
-
-start();
+startFeed();
+startMap();
+byId("worlds").addEventListener("change", ({ target }) => { beginAgain(target.value); wake(); });
+byId("map-ask").addEventListener("click", () => { looking.isMapAsked = true; looking.hasGap = true; wake(); });
+startSignIn({ open: wake, close });
+startRounds(once);

@@ -78,19 +78,19 @@ export function showLoad(metrics, history) {
   write("times-say", "mean of 30 s · 99 in 100 within");
 }
 
-/** Show agents; `acts` has what each was seen to do last. */
-export function showAgents({ agents, next }, acts, count) {
+/** Show agents; `acts` has what each was seen to do last, `storyOf` makes the way to the story of one. */
+export function showAgents({ agents, next }, acts, count, storyOf) {
   show("agents", agents.length > 0);
   show("agents-empty", agents.length === 0);
   const all = count ?? agents.length;
   write("agents-of", next === null ? "" : `the first ${whole(agents.length)} of ${whole(all)} by name`);
-  byId("agents").tBodies[0].replaceChildren(...agents.map((agent) => agentRow(agent, acts.get(agent.agent_id))));
+  byId("agents").tBodies[0].replaceChildren(...agents.map((agent) => agentRow(agent, acts.get(agent.agent_id), storyOf)));
 }
 
-function agentRow({ agent_id, owner, suspended, permissions }, act) {
+function agentRow({ agent_id, owner, suspended, permissions }, act, storyOf) {
   const row = made("tr");
   const name = made("td");
-  name.append(made("bdi", "", tame(agent_id)));
+  name.append(storyOf(agent_id));
   if (suspended) name.append(made("span", "flag", "suspended"));
   if (permissions !== null && !permissions.length) name.append(made("span", "flag", "may nothing"));
   const ofIts = owner === agent_id ? "itself" : tame(owner);

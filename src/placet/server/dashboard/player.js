@@ -1,16 +1,20 @@
 // Plays a run from its log: one moment at a time by jumps, and forward by steps that move the map.
 
-import { ask, askText, Away, hasToken, Refusal, setToken, takeFromAddress } from "./api.js";
+import { ask, askText, Away, hasToken, Refusal } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
 import { readApprovals } from "./approvals.js";
+import { clearFaults, readFaults } from "./failures.js";
+import { showRunFailure } from "./player_failure.js";
 import { addToFeed, showFeed } from "./player_feed.js";
-import { clearInspect, inspectEntity, inspectEvent, refreshInspect, startInspect } from "./player_inspect.js";
+import { clearInspect, inspectEntity, inspectEvent, refreshInspect, showStory, startInspect } from "./player_inspect.js";
 import { showHistory, showPosition, startLine } from "./player_line.js";
 import { askSeries, clearSeries } from "./player_series.js";
 import { clearSettings, noteMoment, readSettings, showRun, startSettings } from "./player_settings.js";
 import { clearMap, drawnFrames, mapQuery, markOnMap, placeAll, placeMoved, startMap } from "./player_map.js";
 import { clearState, showState, startState, stateQuery } from "./player_state.js";
+import { refusesToken, say, showOpened, stand, startSignIn, wordsOf } from "./sign_in.js";
+import { showWorlds } from "./worlds.js";
 
 const EVENTS = 60;
 const BUFFER_MIN = 8;
@@ -26,6 +30,7 @@ let moment = null;
 let wanted = null; // the newest place that was asked for while another answer was awaited
 let isAsking = false;
 let isAtEnd = false;
+let hasFaults = true; // the server answers for the exceptions of this world
 let isLive = false; // the server decides in the worlds that it plays
 let play = null; // {steps, isFetching, next, tablesAt}
 
@@ -219,6 +224,7 @@ async function readHistory() {
   showCodes(found.codes);
   showControls(found);
   showRun(found.run, world);
+  showRunFailure(found.failure);
   if (isGrown || isOver) readSeries();
   byId("unit").options[0].disabled = found.ticks === 0;
   if (found.ticks === 0 && found.indexed >= found.records) byId("unit").value = "record";
@@ -270,6 +276,20 @@ async function suspend(agent, isSuspended) {
   say(isSuspended ? `${tame(agent, 60)} is suspended: its batches are refused until it is resumed.` : `${tame(agent, 60)} is resumed.`);
 }
 
+/** Read the exceptions of the process that has the world open; a fork is in none. */
+async function readFaultsOf(of) {
+  const isHere = await readFaults((after) => ask(worldPath(`/faults?after_s=${after}`)), () => of === world, momentButton);
+  if (of === world) hasFaults = isHere;
+}
+
+/** Make the way to the moment at a seq. */
+function momentButton(seq) {
+  const button = made("button", "link small", `the moment at seq ${whole(seq)}`);
+  button.type = "button";
+  button.addEventListener("click", () => jump({ seq }));
+  return button;
+}
+
 async function watch() {
   for (;;) {
     let wait = GROWING_MS;
@@ -278,6 +298,7 @@ async function watch() {
         await readHistory();
         await follow();
         if (history.controls.includes("approvals")) await readApprovals(worldPath);
+        if (hasFaults && isLive) await readFaultsOf(world);
         document.body.classList.remove("away");
         if (history && history.indexed < history.records) wait = READING_MS;
       } catch (error) {
@@ -309,50 +330,39 @@ function showCodes(codes) {
 
 async function open() {
   try {
-    const { worlds, live, runs } = await ask("api/v1/history");
-    showWorlds(worlds);
+    const { worlds, live } = await ask("api/v1/history");
+    showHistories(worlds);
     const given = new URLSearchParams(location.hash.slice(1));
     const names = worlds.map((one) => one.world);
-    show("sign-in", false);
-    for (const id of ["which", "leave", "player"]) show(id, true);
+    showOpened();
+    show("content", true);
     isLive = live;
-    showPages(live, runs);
     await openWorld(names.includes(given.get("world")) ? given.get("world") : names[0], placeIn(given));
+    const agent = given.get("agent");
+    if (agent) await inspectEntity(null, agent).then(() => showStory(agent));
   } catch (error) {
     if (error instanceof Refusal && error.status === 403) return refuseReader(error);
     complain(error);
   }
 }
 
-/** Return the place that an address names by a record or a tick; null if it names none. */
+/** Return the place that an address names by a record, a seq or a tick; null if it names none. */
 function placeIn(given) {
-  const [record, tick] = ["record", "tick"].map((name) => (/^\d+$/.test(given.get(name) ?? "") ? given.get(name) : null));
+  const [record, seq, tick] = ["record", "seq", "tick"].map((name) => (/^\d+$/.test(given.get(name) ?? "") ? given.get(name) : null));
   if (record !== null) return { record, batch: given.get("batch") ?? undefined };
+  if (seq !== null) return { seq };
   return tick === null ? null : { tick };
-}
-
-/** Show the way to the other pages of this server; that of a folder has the list of its runs. */
-function showPages(hasDashboard, hasRuns) {
-  show("pages", hasDashboard || hasRuns);
-  if (!hasRuns) return;
-  byId("first-page").textContent = "Runs";
-  show("approvals-page", false);
 }
 
 /** Tell a reader whose token may not play: the page keeps its ways out. */
 function refuseReader(error) {
-  for (const id of ["leave", "pages"]) show(id, true);
-  stand("failed", "refused");
-  say(`${tame(error.message, 300)}. The page “Live” shows the world as this token may see it, and the plans that wait for a decision of its name.`);
+  show("leave", true);
+  stand("failed", "refused", `${tame(error.message, 300)}. The page “Dashboard” shows the world as this token may see it, and the plans that wait for a decision of its name.`);
 }
 
-function showWorlds(worlds) {
-  byId("worlds").replaceChildren(...worlds.map(({ world: name, fork }) => {
-    const option = made("option", "", fork ? `${tame(name)} (fork)` : tame(name));
-    option.value = name;
-    return option;
-  }));
-  byId("worlds").disabled = worlds.length < 2;
+function showHistories(worlds) {
+  const forks = new Set(worlds.filter(({ fork }) => fork).map((one) => one.world));
+  showWorlds(worlds.map((one) => one.world), world, (name) => (forks.has(name) ? `${tame(name)} (fork)` : tame(name)));
 }
 
 async function openWorld(name, place) {
@@ -363,6 +373,8 @@ async function openWorld(name, place) {
   clearInspect();
   clearSeries();
   clearSettings();
+  clearFaults();
+  hasFaults = true;
   byId("worlds").value = name;
   document.title = `${tame(name)} · placet player`;
   await readHistory();
@@ -378,47 +390,31 @@ function beginning() {
 }
 
 async function playFork(name, record) {
-  showWorlds((await ask("api/v1/history")).worlds);
+  showHistories((await ask("api/v1/history")).worlds);
   await openWorld(name, { record });
 }
 
 async function openRun(name) {
-  showWorlds((await ask("api/v1/history")).worlds);
+  showHistories((await ask("api/v1/history")).worlds);
   await openWorld(name, null);
 }
 
 // when it does not go on
 
-function stand(is, text) {
-  byId("standing").dataset.is = is;
-  write("standing", text);
-}
-
-function say(text) {
-  write("notice", text);
-  show("notice", true);
-}
-
 function complain(error) {
-  if (error instanceof Refusal && error.status === 401) return turnAway("The server does not know this token. Was it started again?");
+  if (refusesToken(error)) return;
   if (error instanceof Refusal && error.status === 410) {
     say(`${tame(error.message, 300)}. The player goes on from there.`);
     return void jump(error.document.first ?? {});
   }
   if (error instanceof Away) document.body.classList.add("away");
   else if (!(error instanceof Refusal)) console.error(error);
-  say(error instanceof Refusal ? tame(error.message, 400) : `The server is away: ${tame(error.message, 200)}.`);
+  say(wordsOf(error));
 }
 
-function turnAway(why) {
-  setToken("");
+function close() {
   stop();
   world = "";
-  for (const id of ["player", "which", "leave", "pages"]) show(id, false);
-  show("sign-in", true);
-  write("sign-in-error", why);
-  stand("waiting", "no token");
-  byId("token").focus();
 }
 
 // what the reader does
@@ -469,20 +465,10 @@ function listen() {
     if (/^\d+$/.test(number)) jump({ [byId("jump-to").value]: number });
   });
   byId("worlds").addEventListener("change", ({ target }) => { openWorld(target.value, null).catch(complain); });
-  byId("leave").addEventListener("click", () => turnAway(""));
-  byId("sign-in").addEventListener("submit", (event) => {
-    event.preventDefault();
-    setToken(byId("token").value.trim());
-    byId("token").value = "";
-    write("sign-in-error", "");
-    open();
-  });
   document.addEventListener("keydown", onKey);
-  addEventListener("hashchange", () => { if (takeFromAddress() !== null) location.reload(); });
   globalThis.placetDrawnFrames = drawnFrames;
 }
 
 listen();
-if (hasToken()) open();
-else turnAway("");
+startSignIn({ open, close });
 watch();

@@ -13,7 +13,12 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 
 const scales = new Map(); // "table/field" → {low, high, seen}; it only widens, so that a color keeps its meaning
 
+let kindOf = new Map(); // the number of the color of each name in the legend, from 1
+
 export const clearColors = () => scales.clear();
+
+/** Return the style's color of a name in the legend, null if the legend does not have it. */
+export const kindOfName = (name) => kindOf.get(name) ?? null;
 
 /** Read a color of the page's style as [red, green, blue]. */
 export function colorOf(name) {
@@ -81,14 +86,23 @@ function ofHue(turn) {
 const css = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 export { css };
 
-/** Show the meaning of the colors of layers. */
+/** Show the meaning of the colors of layers; returns whether a name has another color than before. */
 export function showLegend(colored) {
+  const before = kindOf;
+  kindOf = new Map(colored.flatMap(({ colors }) => kindsOf(colors)));
   show("map-legend", colored.length > 0);
   byId("map-legend").replaceChildren(...colored.flatMap(({ colors, isThere }, at) => {
     const isNext = at > 0 && colored[at - 1].colors.field === colors.field;
     const keys = keysOf(colors, paletteOf(colors), isThere);
     return isNext ? keys : [made("bdi", "quiet", tame(colors.field, 40)), ...keys];
   }));
+  return before.size !== kindOf.size || [...kindOf].some(([name, kind]) => before.get(name) !== kind);
+}
+
+function kindsOf({ form, names, shadeOf }) {
+  if (form !== "category") return [];
+  const named = [...shadeOf].map(([value, shade]) => [typeof value === "number" ? names[value] : value, `--kind-${shade + 1}`]);
+  return named.filter(([name]) => typeof name === "string");
 }
 
 function keysOf(colors, palette, isThere) {

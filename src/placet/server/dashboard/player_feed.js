@@ -1,7 +1,8 @@
 // What happened up to a moment, newest first; a line is a button that looks closer at its record.
 
 import { byId, made, show } from "./chart.js";
-import { MARKS, said, whole } from "./format.js";
+import { lineParts } from "./feed_line.js";
+import { said } from "./format.js";
 
 const LINES_MAX = 120;
 
@@ -19,30 +20,16 @@ export function addToFeed(events, choose) {
   show("feed-empty", list.childElementCount === 0);
 }
 
-const lines = (events, choose) => events.map((event) => line(event, choose)).filter((one) => one !== null).reverse();
+const lines = (events, choose) => events.map((event) => line(said(event), () => choose(event))).filter((one) => one !== null).reverse();
 
-function line(event, choose) {
-  const told = said(event);
+/** Make the line of an event in words, a button; null for one that is not told. */
+export function line(told, choose) {
   if (told === null) return null;
   const item = made("li", told.kind);
   const button = made("button", "entry");
   button.type = "button";
-  const [mark, meaning] = MARKS[told.kind];
-  const sign = made("span", "mark");
-  const seen = made("span", "", mark);
-  seen.ariaHidden = "true";
-  sign.append(seen, made("span", "unseen", meaning));
-  const body = made("span", "body");
-  if (told.who) body.append(made("bdi", "who", told.who), " ");
-  body.append(made("bdi", "", told.what));
-  if (told.detail) body.append(" ", made("bdi", "detail", told.detail));
-  for (const { code, message } of told.whys) {
-    const why = made("span", "why");
-    why.append(made("bdi", "code", code), " ", made("bdi", "", message));
-    body.append(why);
-  }
-  button.append(sign, made("span", "seq", whole(told.seq)), body);
-  button.addEventListener("click", () => choose(event));
+  button.append(...lineParts(told));
+  button.addEventListener("click", choose);
   item.append(button);
   return item;
 }

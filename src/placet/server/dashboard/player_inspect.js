@@ -2,8 +2,10 @@
 
 import { ask, Refusal } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
+import { failure } from "./failures.js";
 import { said, span, tame, whole } from "./format.js";
 import { tracedRows } from "./player_series.js";
+import { story } from "./player_story.js";
 import { cellText, tree } from "./tree.js";
 
 const LEDGER_MS = 60_000; // a replay of a long log
@@ -101,6 +103,7 @@ function button(label, act) {
 
 function agentButtons(id, entity) {
   return row(
+    button("Story", () => showStory(id)),
     button("What it saw", () => answer("Asking what it saw …", () => seen(id))),
     button("‹ intent", () => doors.find({ agent: id, back: true })),
     button("intent ›", () => doors.find({ agent: id })),
@@ -113,6 +116,9 @@ function agentButtons(id, entity) {
   );
 }
 
+/** Show the story of an agent under what is looked at. */
+export const showStory = (id, request = "") => answer("Reading its story …", () => story(doors, id, request));
+
 /** Return the column batch that the moment is after, if the agent is of its population. */
 function rowEvent(id) {
   const { event } = doors.moment();
@@ -124,6 +130,7 @@ function buttonsOf(event) {
   const names = [...new Set((event.intents ?? []).map(({ agent_id: name }) => name))];
   return row(
     button("Why", () => answer("Asking why …", () => why(event))),
+    first && button("Story of this request", () => showStory(first.agent_id, keyOf(first.req_id))),
     button("Go there", () => doors.jump({ record: event.record, batch: event.batch })),
     ...names.slice(0, 4).map((name) => {
       const element = button("", () => inspectEntity(null, name));
@@ -133,6 +140,9 @@ function buttonsOf(event) {
     button(first ? "Fork before it …" : "Fork from here …", () => showFork("", null, event)),
   );
 }
+
+/** Return the part of a req_id that is the same in every submission. */
+const keyOf = (reqId) => reqId.slice(0, Math.max(0, reqId.lastIndexOf("/"))) || reqId;
 
 function intents(event) {
   return (event.intents ?? []).map((intent) => {
@@ -229,8 +239,9 @@ async function why(event, agent = null) {
     part.append(tree(Object.fromEntries(Object.entries(fields ?? {}).map(([name, { before, after }]) => [name, `${cellText(before)} → ${cellText(after)}`]))));
     return part;
   });
+  const faults = (told.faults ?? []).map(({ where, ...fault }) => failure({ ...fault, about: [where] }));
   const notes = (told.notes ?? []).map((note) => made("p", "quiet small", tame(note, 400)));
-  return [heading, stages, ...(changes.length ? [made("h3", "", "What it changed"), ...changes] : []), ...notes];
+  return [heading, ...faults, stages, ...(changes.length ? [made("h3", "", "What it changed"), ...changes] : []), ...notes];
 }
 
 /** Build the text of a condition and of the value found at its path. */

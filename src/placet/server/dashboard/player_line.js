@@ -42,7 +42,8 @@ export function showHistory(next) {
   }
   const admitted = history.bars.reduce((sum, [, yes]) => sum + yes, 0);
   const refused = history.bars.reduce((sum, [, , no]) => sum + no, 0);
-  write("run-counts", `${whole(admitted)} admitted · ${whole(refused)} refused`);
+  const held = history.held ? ` · ${whole(history.held)} held` : "";
+  write("run-counts", `${whole(admitted)} admitted${held} · ${whole(refused)} refused`);
   if (at) writeTick();
   drawBars();
 }

@@ -7,6 +7,7 @@ import { drawAxes } from "./player_axes.js";
 import { refreshCard, showCard, startCard } from "./player_card.js";
 import { clearColors, shaded, showColorChoices, showLegend } from "./player_colors.js";
 import { clearMarks, showMarks } from "./player_marks.js";
+import { redrawSeries } from "./player_series.js";
 import { drawCells, drawLayers, drawLinks } from "./player_dots.js";
 import { projection, resetView, startView } from "./player_view.js";
 
@@ -226,7 +227,7 @@ function draw(now) {
   if (isPlaced) drawAxes(context, to, frame, { width, height, color: (name) => style.getPropertyValue(name) });
   ring(context, to, part, style);
   caption(names);
-  showLegend([...names.map((name) => layers.get(name)).filter(({ colors }) => colors), ...areas]);
+  if (showLegend([...names.map((name) => layers.get(name)).filter(({ colors }) => colors), ...areas])) redrawSeries();
   showMarks(names.map((name) => layers.get(name)));
   if (part < 1 && !document.hidden) redraw();
 }

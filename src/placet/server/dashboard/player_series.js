@@ -2,6 +2,7 @@
 
 import { byId, made, show, sketch, write } from "./chart.js";
 import { short, tame } from "./format.js";
+import { kindOfName } from "./player_colors.js";
 
 const AGAIN_MS = 5_000; // a run writes its collected rows every ten seconds
 const KINDS = 8;
@@ -17,7 +18,7 @@ export function startSeries(seek) {
   byId("series").addEventListener("click", ({ target, offsetX }) => {
     if (target.matches("canvas")) seek(Math.min(1, Math.max(0, offsetX / target.clientWidth)));
   });
-  new ResizeObserver(() => { if (place) drawSeries(place.partOf, place.seq); }).observe(byId("series"));
+  new ResizeObserver(redrawSeries).observe(byId("series"));
 }
 
 export function clearSeries() {
@@ -43,13 +44,13 @@ export async function askSeries(ask, isWanted) {
   show("series", rows.length > 0);
   write("series-problem", found.problem && `No collected series: ${tame(found.problem, 300)}`);
   show("series-problem", found.problem !== "");
-  if (place) drawSeries(place.partOf, place.seq);
+  redrawSeries();
 }
 
 /** Return the elements of other series, such as those of an entity; they are drawn with the time line's. */
 export function tracedRows(series) {
   traced = series.map(rowOf).filter((row) => row.low <= row.high);
-  requestAnimationFrame(() => { if (place) drawSeries(place.partOf, place.seq); });
+  requestAnimationFrame(redrawSeries);
   return traced.map(({ element }) => element);
 }
 
@@ -63,6 +64,16 @@ function rowOf(series) {
   return { series, low, high, element, says, canvas };
 }
 
+/** Draw all series again, where they were drawn. */
+export const redrawSeries = () => { if (place) drawSeries(place.partOf, place.seq); };
+
+/** Return the color of each line of a series: that of the map where it colors by these names. */
+function kindsOf({ name, lines }) {
+  if (lines.length === 1) return [kindOfName(name) ?? "--yes"];
+  const kinds = lines.map((line) => kindOfName(line.name));
+  return kinds.includes(null) ? lines.map((_, number) => `--kind-${(number % KINDS) + 1}`) : kinds;
+}
+
 /** Draw all series, with a mark at a seq; `partOf` returns how far along the time line a seq is, 0 to 1. */
 export function drawSeries(partOf, seq) {
   place = { partOf, seq };
@@ -74,24 +85,29 @@ export function drawSeries(partOf, seq) {
 }
 
 /** Write the name, the values at a seq and the extent of a series. */
-function writeValues({ series: { name, seqs, lines, is_band: isBand }, low, high, says, canvas }, seq) {
+function writeValues({ series, low, high, says, canvas }, seq) {
+  const { name, seqs, lines, is_band: isBand } = series;
+  const kinds = kindsOf(series);
   const at = seq === null ? -1 : seqs.findLastIndex((one) => one <= seq);
   const shown = (values) => (at < 0 || values[at] === null ? "–" : short(values[at]));
   const extent = `${short(low)} … ${short(high)}`;
   const values = lines.map((line) => (isBand || lines.length === 1 ? shown(line.values) : `${tame(line.name, 40)} ${shown(line.values)}`));
   const text = isBand ? `${values[1]} (${values[0]} … ${values[2]})` : values.join(", ");
   const label = `${tame(name, 60)}: ${text} at this moment; ${extent} in the run`;
-  if (canvas.ariaLabel === label) return;
+  if (canvas.ariaLabel === label && says.dataset.kinds === String(kinds)) return;
   canvas.ariaLabel = label;
+  says.dataset.kinds = String(kinds);
   const keys = isBand || lines.length === 1 ? [made("b", "", text)] : values.map((value, number) => {
     const key = made("bdi", "dot", value);
-    key.style.setProperty("--dot-1", `var(--kind-${(number % KINDS) + 1})`);
+    key.style.setProperty("--dot-1", `var(${kinds[number]})`);
     return key;
   });
   says.replaceChildren(made("bdi", "", tame(name, 60)), ...keys, made("span", "quiet", extent));
 }
 
-function drawRow({ series: { seqs, lines, is_band: isBand }, low, high }, { context, width, height, color }, partOf, seq) {
+function drawRow({ series, low, high }, { context, width, height, color }, partOf, seq) {
+  const { seqs, lines, is_band: isBand } = series;
+  const kinds = isBand ? ["--yes"] : kindsOf(series);
   const toX = (one) => partOf(one) * width;
   const toY = (value) => (high > low ? height - 3 - ((value - low) / (high - low)) * (height - 6) : height / 2);
   const points = lines.map(({ values }) => values.map((value, at) => (value === null ? null : [toX(seqs[at]), toY(value)])));
@@ -103,7 +119,7 @@ function drawRow({ series: { seqs, lines, is_band: isBand }, low, high }, { cont
   }
   context.lineWidth = 1.5;
   for (const [number, line] of (isBand ? [points[1]] : points).entries()) {
-    context.strokeStyle = color(lines.length === 1 || isBand ? "--yes" : `--kind-${(number % KINDS) + 1}`);
+    context.strokeStyle = color(kinds[number]);
     trace(context, line);
     context.stroke();
   }

@@ -79,7 +79,7 @@ function note() {
   for (const row of rows) row.mark();
   byId("settings-undo").disabled = changed().length === 0;
   const isNext = byId("again-seed").value === "1";
-  const parts = [...changed().map(named), ...(isNext ? [`seed=${found.seed + 1}`] : [])];
+  const parts = [...changed().map(named), ...(isNext ? [Number.isSafeInteger(found.seed + 1) ? `seed=${found.seed + 1}` : "next seed"] : [])];
   propose("again", [stem(), ...(parts.length ? parts : ["again"])].join(" "));
   if (doors.moment()) noteMoment();
 }
@@ -178,7 +178,7 @@ async function start(kind) {
   const settings = Object.fromEntries(changed().map(({ setting, read }) => [setting.key, read()]));
   const isNext = byId("again-seed").value === "1";
   const body = { name: byId(`${kind}-name`).value.trim(), settings };
-  Object.assign(body, kind === "fork" ? { record: Math.max(0, doors.moment().record) } : { again: true, seed: isNext ? found.seed + 1 : null });
+  Object.assign(body, kind === "fork" ? { record: Math.max(0, doors.moment().record) } : { again: true, seed: isNext ? "next" : null });
   hold(true);
   say(kind, kind === "fork" ? "forking …" : "starting …");
   try {

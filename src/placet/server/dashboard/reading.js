@@ -1,7 +1,8 @@
 // The rule of what a person approves: it is shown whole, or what is not shown has a control that opens it, and the approval waits for that.
 
 import { made } from "./chart.js";
-import { safe, whole } from "./format.js";
+import { whole } from "./format.js";
+import { appendWritten, prose, quoted, remarkElements, written } from "./values.js";
 
 const CHARS_SHOWN = 2_000;
 const PARTS_SHOWN = 200;
@@ -20,12 +21,28 @@ export class Reading {
     while (this.waiting.size) for (const open of [...this.waiting.values()]) open();
   }
 
-  /** Make an element with a whole text; the part beyond a limit has a control. */
-  text(tag, className, value) {
-    const all = safe(typeof value === "string" ? value : JSON.stringify(value) ?? String(value));
-    const cut = all.length > CHARS_SHOWN ? CHARS_SHOWN - Number(all.codePointAt(CHARS_SHOWN - 1) > 0xffff) : all.length;
-    const element = made(tag, className, all.slice(0, cut));
-    if (cut < all.length) element.append(this.rest(`the other ${whole(all.length - cut)} characters`, () => { element.textContent = all; }));
+  /** Make an element with a whole text, such as a reason; the part beyond a limit has a control. */
+  text(tag, className, text) {
+    return this.filled(made(tag, className), text, prose);
+  }
+
+  /** Make the element of a value in one piece, as JSON, which shows its type. */
+  value(value) {
+    const element = made("bdi", "value");
+    return typeof value === "string" ? this.filled(element, value, quoted) : this.filled(element, written(value), (all) => all, value);
+  }
+
+  /** Fill an element with a text as `write` writes it, and with the remarks about a value. */
+  filled(element, text, write, value = text) {
+    const fill = () => {
+      element.replaceChildren();
+      appendWritten(element, write(text)).append(...remarkElements(value));
+    };
+    if (text.length <= CHARS_SHOWN) fill();
+    else {
+      const cut = CHARS_SHOWN - Number(text.codePointAt(CHARS_SHOWN - 1) > 0xffff);
+      appendWritten(element, write(text.slice(0, cut))).append(" ", this.rest(`the other ${whole(text.length - cut)} characters`, fill));
+    }
     return element;
   }
 

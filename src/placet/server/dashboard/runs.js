@@ -4,7 +4,7 @@ import { ask, Refusal } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
 import { short, tame, whole } from "./format.js";
 import { editNote, startNote } from "./runs_note.js";
-import { complain, say, showOpened, stand, startSignIn, takesToken } from "./sign_in.js";
+import { complain, say, showOpened, stand, startSignIn } from "./sign_in.js";
 
 const ROUND_MS = 3_000;
 const READING_MS = 400; // between two looks while the server reads logs
@@ -62,6 +62,7 @@ async function read() {
     say("");
     if (list.unread) wait = READING_MS;
     showOpened();
+    show("content", true);
     showList();
   } catch (error) {
     if (error instanceof Refusal && error.status === 422) {
@@ -267,7 +268,7 @@ function openComparison() {
 // the address keeps the filter and the order, for the way back from a player
 
 function remember() {
-  const kept = { find: byId("find").value, sort: `${sort.isDown ? "-" : ""}${sort.key}`, failures: byId("failures-first").checked ? "first" : "" };
+  const kept = { find: byId("find").value, sort: `${sort.isDown ? "-" : ""}${sort.key}`, failures: byId("failures-first").checked ? "" : "last" };
   window.history.replaceState(null, "", `#${new URLSearchParams(Object.entries(kept).filter(([, value]) => value !== ""))}`);
 }
 
@@ -276,7 +277,7 @@ function recall() {
   byId("find").value = kept.get("find") ?? "";
   const key = kept.get("sort") ?? "-date";
   sort = { key: key.replace(/^-/, ""), isDown: key.startsWith("-") };
-  byId("failures-first").checked = kept.get("failures") === "first";
+  byId("failures-first").checked = kept.get("failures") !== "last";
 }
 
 let typing = 0;
@@ -288,8 +289,7 @@ byId("filter").addEventListener("submit", (event) => { event.preventDefault(); r
 byId("failures-first").addEventListener("change", () => { remember(); if (list) showList(); });
 byId("compare").addEventListener("click", openComparison);
 document.addEventListener("visibilitychange", () => { if (!document.hidden && list) read(); });
-addEventListener("hashchange", () => { if (!takesToken()) { recall(); read(); } });
 startNote(() => read());
 recall();
 showChosen();
-startSignIn(read);
+startSignIn({ open: read, move: () => { recall(); read(); } });

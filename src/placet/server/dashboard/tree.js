@@ -1,10 +1,14 @@
 // JSON values as a tree that opens, and as one cell of a table. Every text enters as text.
 
 import { made } from "./chart.js";
-import { safe, tame } from "./format.js";
+import { Numeral } from "./exact_json.js";
+import { tame } from "./format.js";
+import { appendWritten, keyText, quoted, remarkElements, valueElement } from "./values.js";
 
 const CHILDREN_MAX = 200;
 const TEXT_CHARS_MAX = 20_000;
+const KEY_CHARS_MAX = 200;
+const ITEM_CHARS_MAX = 200;
 
 /** Round numbers for people, and show the rest in one tame line. */
 export function cellText(value, charsMax = 160) {
@@ -21,11 +25,11 @@ const spaced = (text) => (/^\[[-\d.,e]+\]$/.test(text) ? text.slice(1, -1).repla
 const readableNumbers = (text) => text.replace(/-?\d+\.\d{4,}(e-?\d+)?/g, (number) => String(Number(Number(number).toFixed(3))));
 
 /** Make the tree of an object's fields, in a list.
- * With a `reading` all of it is shown or waits to be opened; `notes` are words before the values of some fields. */
-export function tree(value, isOpen = true, reading = null, notes = {}) {
+ * With a `reading` all of it is shown or waits to be opened; `notes`, by field, are words before the values. */
+export function tree(value, isOpen = true, reading = null, notes = new Map()) {
   const list = made("ul", "tree");
   const entries = Object.entries(value ?? {});
-  const make = ([name, child]) => branch(name, child, isOpen, reading, notes[name]);
+  const make = ([name, child]) => branch(name, child, isOpen, reading, notes.get(name));
   if (reading) list.append(...reading.items(entries, make, "li", CHILDREN_MAX));
   else {
     for (const entry of entries.slice(0, CHILDREN_MAX)) list.append(make(entry));
@@ -37,16 +41,15 @@ export function tree(value, isOpen = true, reading = null, notes = {}) {
 
 function branch(name, value, isOpen, reading, note) {
   const item = made("li");
-  const key = reading ? reading.text("bdi", "key", name) : made("bdi", "key", tame(name, 80));
-  if (value === null || typeof value !== "object" || JSON.isRawJSON?.(value) || isFlat(value)) {
-    const shown = value === "" ? made("span", "value quiet", "(empty)") : reading ? reading.text("bdi", "value", value) : made("bdi", "value", wholeText(value));
-    item.append(key, " ", ...(note ? [made("span", "quiet", note), " "] : []), shown);
+  const key = reading ? reading.filled(made("bdi", "key"), name, keyText) : appendWritten(made("bdi", "key"), keyText(name.slice(0, KEY_CHARS_MAX)));
+  if (isOneLine(value)) {
+    item.append(key, " ", ...(note ? [made("span", "quiet", note), " "] : []), ...(reading ? [reading.value(value)] : plain(value)));
     return item;
   }
   const details = made("details");
   const summary = made("summary");
   const count = Object.keys(value).length;
-  summary.append(key, " ", ...(note ? [made("span", "quiet", note), " "] : []), made("span", "quiet", Array.isArray(value) ? `${count} items` : `${count} fields`));
+  summary.append(key, " ", ...(note ? [made("span", "quiet", note), " "] : []), made("span", "quiet", `${count} ${Array.isArray(value) ? "item" : "field"}${count === 1 ? "" : "s"}`));
   details.append(summary);
   // What is never opened is never made: a state may be large.
   const fill = () => { if (details.open && details.childElementCount === 1) details.append(tree(value, reading !== null, reading)); };
@@ -58,9 +61,17 @@ function branch(name, value, isOpen, reading, note) {
   return item;
 }
 
-const isFlat = (value) => Array.isArray(value) && value.length <= 8 && value.every((one) => one === null || typeof one !== "object");
+const isScalar = (value) => value === null || typeof value !== "object" || value instanceof Numeral;
 
-function wholeText(value) {
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  return safe(text.length > TEXT_CHARS_MAX ? `${text.slice(0, TEXT_CHARS_MAX)}… and ${text.length - TEXT_CHARS_MAX} more characters` : text);
+/** Whether a value is shown in one piece: a scalar, nothing, or a few short ones. */
+function isOneLine(value) {
+  if (isScalar(value) || !Object.keys(value).length) return true;
+  return Array.isArray(value) && value.length <= 8 && value.every((one) => isScalar(one) && !(one?.length > ITEM_CHARS_MAX));
+}
+
+function plain(value) {
+  if (typeof value !== "string" || value.length <= TEXT_CHARS_MAX) return valueElement(value);
+  const shown = value.slice(0, TEXT_CHARS_MAX);
+  return [appendWritten(made("bdi", "value"), quoted(shown)), ...remarkElements(shown), " ",
+    made("span", "quiet", `and ${value.length - TEXT_CHARS_MAX} more characters`)];
 }

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from placet.history.position import Position
 from placet.scenarios.fork import fork_run, run_of
@@ -20,7 +20,7 @@ from placet.scenarios.settings import changed, settings_of
 from placet.scenarios.values import ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.errors import AgentError, StoreError, ValidationError
-from placet.schemas.limits import HttpLimits
+from placet.schemas.limits import SEED_MAX, HttpLimits
 from placet.schemas.names import path_part_fault
 from placet.server.history.controls import Controls, SentControls
 from placet.server.history.run_process import RunProcess
@@ -45,14 +45,14 @@ class NewRun(NamedTuple):
         name: Name of the run, and of its log.
         record: Fork after this record; None is the end of the log.
         is_again: Run from the start instead.
-        seed: Seed of a run from the start; None is the other run's.
+        seed: Seed of a run from the start; None is the other run's, "next" that plus one.
     """
 
     values: Mapping[str, Json]
     name: str
     record: int | None = None
     is_again: bool = False
-    seed: int | None = None
+    seed: int | Literal["next"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ class StartedRuns:
         Raises:
             Problem: Its process has ended before.
         """
-        seed = scenario.seed if wish.seed is None else wish.seed
+        seed = _seed_of(wish, scenario.seed)
         again = replace(changed(scenario, wish.values), seed=seed)
         path = self._path(wish.name)
         described = {"scenario": as_text(again), "store": str(path), "world": wish.name}
@@ -296,6 +296,16 @@ class StartedRuns:
             ends=True,
         )
         return _Run(source, steering, came, process)
+
+
+def _seed_of(wish: NewRun, seed: int) -> int:
+    """Return the seed of a run from the start; `seed` is the other run's, of 64 bits.
+
+    A page cannot count it: a number of JavaScript has 53 bits.
+    """
+    if wish.seed == "next":
+        return seed + 1 if seed < SEED_MAX else 0
+    return seed if wish.seed is None else wish.seed
 
 
 def _changes(scenario: Scenario, values: Mapping[str, Json]) -> dict[str, tuple[Json, Json]]:

@@ -16,6 +16,7 @@ from placet.actors.ports import EventLog
 from placet.history.timeline.frames import frames_of
 from placet.history.timeline.ledgers import LEDGER_SEQS, ledgers_of, start_writing
 from placet.history.timeline.moments import NO_PORTRAYALS
+from placet.history.timeline.story import Story
 from placet.history.timeline.timeline import Timeline
 from placet.kernel.log.verify import Maker
 from placet.kernel.plugin.domain import Domain
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 _CHUNK_RECORDS: Final = 2_000
 """Records between two looks at whether the pass is still wanted."""
+
+_STORIES_MAX: Final = 8
+"""Stories of a world that are kept; the one that was asked for the longest ago is forgotten."""
 
 _PASSES_MAX: Final = 1
 """Passes over logs at a time: each computes beside the event loop."""
@@ -81,6 +85,7 @@ class PlayedWorld:
         ledgers = ledgers_of(log, None if files is None else files.folder)
         self._ledgers = ledgers
         self.snapshots: SnapshotStore | None = ledgers or snapshots_of(log)
+        self._stories: dict[tuple[str, str], Story] = {}
         self._folding: Popen[bytes] | None = None
         self._folded_seq = 0
         self.failure: StoreError | None = None
@@ -104,6 +109,15 @@ class PlayedWorld:
         elif self._passes.acquire(blocking=False):  # else a later request begins the pass
             self._thread = Thread(target=self._run, name="placet-frames", daemon=True)
             self._thread.start()
+
+    def story(self, agent: str, request: str) -> Story:
+        """Return the story of an agent or of one request of it, as far as it was read."""
+        key = agent, request
+        story = self._stories.pop(key, None) or Story(self.source.log, agent, request)
+        self._stories[key] = story
+        for forgotten in list(self._stories)[:-_STORIES_MAX]:
+            self._stories.pop(forgotten, None)
+        return story
 
     def close(self) -> None:
         """End the pass, and wait for it."""

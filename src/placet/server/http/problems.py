@@ -50,7 +50,8 @@ STATUS_OF_PROBLEM: Final[Mapping[str, HTTPStatus]] = {
     "unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
-_CODE_OF_STATUS: Final = {int(status): code for code, status in STATUS_OF_PROBLEM.items()}
+PROBLEM_OF_STATUS: Final = {int(status): code for code, status in STATUS_OF_PROBLEM.items()}
+"""Status -> the one code of problems with it."""
 
 STORE_FAILED: Final = (
     "the store cannot be read or written now; try again later, or ask the operator"
@@ -115,7 +116,7 @@ class Problem(PortableError):  # noqa: N818  # RFC 9457's word
 
 def code_of_status(status: int) -> str:
     """Return the code of the problem with a status; `request_invalid` for a status of none."""
-    return _CODE_OF_STATUS.get(status, "request_invalid")
+    return PROBLEM_OF_STATUS.get(status, "request_invalid")
 
 
 def busy(detail: str, seconds: float) -> Problem:

@@ -15,6 +15,7 @@ from placet.runtime.inbox import Inbox
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.approval import Approval, ApprovalState, ApprovalUnknown, InboxAnswer
 from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
 from placet.server.approvals.amendment import AmendmentError, amended
 from placet.server.approvals.deciders import (
     Reader,
@@ -71,7 +72,8 @@ class ReplacementCall(Fields, frozen=True):
 class DecisionBody(Fields, frozen=True):
     """The request body of `decide_request`; `calls` are for an amendment.
 
-    `digest` is that of the request as the person was shown it.
+    `digest` is that of the request as the person was shown it. `dry_run` shows the intents that an
+    amendment would approve; with the digest of that answer as `foreseen`, just these are done.
     """
 
     decision: Literal["approve", "deny", "amend"]
@@ -80,6 +82,8 @@ class DecisionBody(Fields, frozen=True):
     calls: (
         Annotated[list[ReplacementCall], Meta(min_length=1, max_length=_CALLS_MAX)] | UnsetType
     ) = UNSET
+    dry_run: bool = False
+    foreseen: Annotated[str, Meta(max_length=_DIGEST_CHARS_MAX)] = ""
 
 
 _DECISION: Final = Body(
@@ -169,7 +173,8 @@ async def get_request(world: str, approval: str, request: Request) -> Json:
 async def decide_request(world: str, approval: str, request: Request) -> Json:
     """Approve a request, deny it, or amend it: approve other calls of its agent in its place.
 
-    The answer is the request after the decision; approved calls may still run. The status is 409
+    The answer is the request after the decision; approved calls may still run. With `dry_run` an
+    amendment records nothing, and the answer is the request that it would make. The status is 409
     if the request was decided already, is expired, has another digest, or would now do something
     else than was shown; 404 if the token may not see it, as for `get_request`; 403 if it may see it
     and not decide: it has another role, or speaks for an agent of the request.
@@ -186,6 +191,8 @@ async def decide_request(world: str, approval: str, request: Request) -> Json:
         intents = amended(found, calls, orchestrator.seq) if calls else ()
     except AmendmentError as error:
         raise Problem("request_invalid", str(error)) from error
+    if body.dry_run:
+        return await _foreseen(context, world, orchestrator, reader, found, intents)
     answer = await Inbox(orchestrator).decide(
         found.id,
         body.decision,
@@ -194,11 +201,33 @@ async def decide_request(world: str, approval: str, request: Request) -> Json:
         digest=body.digest,
         reason=body.reason,
         intents=intents,
+        foreseen=body.foreseen,
     )
     if not answer.verdict.admitted:
         agents = [one["agent_id"] for one in intents] or [one["agent"] for one in found.intents]
-        raise _refused(answer, found.agent, agents)
+        raise _refused(answer, found, agents)
     return await _whole(context, world, orchestrator, reader, answer.approval, request)
+
+
+async def _foreseen(
+    context: RequestContext,
+    name: str,
+    world: Orchestrator,
+    reader: Reader,
+    found: Approval,
+    intents: Sequence[Intent],
+) -> Json:
+    """Return the request that an amendment would make, as JSON.
+
+    Raises:
+        Problem: It is no amendment, or the dry run is refused.
+    """
+    if not intents:
+        raise Problem("request_invalid", "dry_run is for an amendment")
+    answer = await Inbox(world).foresee_amendment(found.id, intents)
+    if answer.request is None:
+        raise _refused(answer, found, [one["agent_id"] for one in intents])
+    return (await _described(context, name, world, reader, [answer.request]))[0]
 
 
 def _entered(
@@ -239,6 +268,7 @@ async def _described(
     approvals: Sequence[Approval],
 ) -> list[dict[str, Json]]:
     """Return the requests that a reader may see, as JSON."""
+    now = world.sim_time
 
     def look(kernel: Kernel) -> list[dict[str, Json]]:
         ledger = kernel.ledger
@@ -248,7 +278,7 @@ async def _described(
                 deciders_of(context, name, ledger, one),
                 is_shown=reader.is_operator or may_decide(ledger, reader, one),
                 decides=may_decide(ledger, reader, one),
-                sim_time=kernel.sim_time,
+                sim_time=now,
             )
             for one in approvals
             if may_see(ledger, reader, one)
@@ -311,25 +341,26 @@ async def _require_decider(
         )
 
 
-def _refused(answer: InboxAnswer, agent: str, agents: Sequence[str]) -> Problem:
+def _refused(answer: InboxAnswer, found: Approval, agents: Sequence[str]) -> Problem:
     """Return the problem of a decision that was not recorded.
 
     Args:
         answer: The answer of the inbox.
-        agent: The agent that asked.
+        found: The request before the decision.
         agents: The agent of each intent of the approving batch, after those of the inbox.
     """
     code = answer.codes[0]
+    approval = answer.request or found
     if code in _FORBIDDEN:
         problem = "forbidden"
-    elif code in _CONFLICTS or answer.approval.state == "stale":
+    elif code in _CONFLICTS or approval.state == "stale":
         problem = "conflict"
     else:
         problem = code_of_status(status_of(answer.verdict))
     seconds = retry_after(answer.verdict)
     refusals: list[dict[str, Json]] = [
         {
-            "call": _call_at(one.index, answer.ahead, agent, agents),
+            "call": _call_at(one.index, answer.ahead, found.agent, agents),
             "code": one.code,
             "message": one.message,
             # Within the call: the place of an intent in the batch is the server's own.
@@ -344,7 +375,7 @@ def _refused(answer: InboxAnswer, agent: str, agents: Sequence[str]) -> Problem:
         answer.message,
         headers=None if seconds is None else {"retry-after": seconds},
         refusal=code,
-        state=answer.approval.state,
+        state=approval.state,
         refusals=refusals,
     )
 

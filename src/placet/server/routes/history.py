@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Final, Literal, TypeVar
 
-from msgspec import Meta, Raw, field
+from msgspec import Meta, Raw, field, to_builtins
 from starlette.requests import Request
 
 from placet.history.explain import explain, explain_seq
@@ -17,6 +17,7 @@ from placet.history.timeline.timeline import LAST, Moment, NoPlaceError, PlayedS
 from placet.history.timeline.timeline import Place as LogPlace
 from placet.history.timeline.traces import trace_of
 from placet.plugins.domains import DomainNotFound, DomainNotRemade
+from placet.scenarios.failure_note import failure_of
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.limits import SEED_MAX
@@ -122,6 +123,17 @@ class TraceQuery(Fields, frozen=True):
     entity: _Text
 
 
+class StoryQuery(Fields, frozen=True):
+    """The query parameters of `get_story`: an agent, perhaps one request of it, and a page."""
+
+    agent: Identity
+    request: Identity | None = None
+    failures: bool = False
+    back: bool = False
+    start: _Offset | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
 class ViewQuery(Fields, frozen=True):
     """The query parameters of `get_view`: an agent, and the record after which it looks."""
 
@@ -175,7 +187,8 @@ async def list_histories(request: Request) -> Json:
 async def get_history(world: str, request: Request) -> Json:
     """Return the extent of a log, and how many intents were admitted and refused along it.
 
-    `indexed` of `records` were read so far; a later answer has more.
+    `indexed` of `records` were read so far; a later answer has more. `failure` is the exception
+    that ended the run, with its place and its traceback.
     """
     described = await _answer(world, request, _described)
     _, timelines = _shared(request)
@@ -302,6 +315,29 @@ def list_trace(played: PlayedWorld, query: TraceQuery) -> Json:
     """Return a series of each number of an entity, at moments along the whole log. O(log)."""
     series = trace_of(played.timeline, query.collection, query.entity)
     return {"series": series, "problem": ""}
+
+
+@_question("story", "Get the story of an agent", "Story")
+def get_story(played: PlayedWorld, query: StoryQuery) -> Json:
+    """Return the events of an agent or of one request of it, by pages; `back` is newest first.
+
+    `read` of `records` were read so far; a later answer has more. `next` is the `start` of the next
+    page, null at the end.
+    """
+    story = played.story(query.agent, query.request or "")
+    story.read_on()
+    events, following = story.page(
+        query.start, query.limit, is_backward=query.back, failures=query.failures
+    )
+    return {
+        "events": events,
+        "next": following,
+        "total": story.total,
+        "failures": story.failures,
+        "left_out": story.left_out,
+        "read": story.record,
+        "records": played.timeline.log.count(),
+    }
 
 
 @_question("view", "Get an agent's view of a moment", "PastView")
@@ -439,4 +475,9 @@ def _place(played: PlayedWorld, query: MomentQuery) -> LogPlace:
 
 
 def _described(played: PlayedWorld) -> dict[str, Json]:
-    return {**moments.history_of(played.timeline), "store": played.source.store}
+    failure = failure_of(played.log)
+    return {
+        **moments.history_of(played.timeline),
+        "store": played.source.store,
+        "failure": None if failure is None else to_builtins(failure),
+    }

@@ -3,7 +3,7 @@
 The paths are those of an open world, so that the page need not know which it controls.
 """
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Meta, field
 from starlette.requests import Request
@@ -43,14 +43,14 @@ class RunRequest(Fields, frozen=True):
         settings: Dotted key of a setting -> its value; the others are those of the other run.
         record: Fork after this record; null is the end of the log.
         again: Run from the start instead of a fork.
-        seed: Seed of a run from the start; null is the other run's.
+        seed: Seed of a run from the start; null is the other run's, "next" that plus one.
     """
 
     name: Identity
     settings: dict[str, Json] = field(default_factory=dict)
     record: Place | None = None
     again: bool = False
-    seed: Annotated[int, Meta(ge=0, le=SEED_MAX)] | None = None
+    seed: Annotated[int, Meta(ge=0, le=SEED_MAX)] | Literal["next"] | None = None
 
 
 @table.on("POST", "/pause", "Pause a run", "", *_USUAL, status=204)

@@ -72,7 +72,7 @@ async def list_runs(request: Request, query: RunsQuery) -> Json:
     return await _answer(request, rows)
 
 
-@table.on("GET", "/runs/comparison", "Compare two runs", "Pair", *_USUAL, 404, 409, 503)
+@table.on("GET", "/runs/comparison", "Compare two runs", "RunPair", *_USUAL, 404, 409, 503)
 async def compare_runs(request: Request, query: PairQuery) -> Json:
     """Return the settings in which two runs differ, and where their logs part. O(logs)."""
 
@@ -99,7 +99,9 @@ def _head_of(log: EventLog) -> RunHead | None:
     return head_of(log, count.fork)
 
 
-@table.on("GET", "/runs/{run}/series", "List the series of a run", "", *_USUAL, 404, 409, 503)
+@table.on(
+    "GET", "/runs/{run}/series", "List the series of a run", "RunSeries", *_USUAL, 404, 409, 503
+)
 async def list_series_of_run(run: str, request: Request) -> Json:
     """Return the line charts of a run's report: collected series, state by value, intents."""
 
@@ -116,7 +118,7 @@ async def list_series_of_run(run: str, request: Request) -> Json:
     "PUT",
     "/runs/{run}/note",
     "Set the tags and the note of a run",
-    "",
+    "RunNote",
     *_USUAL,
     404,
     409,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Final, TypeVar
 
@@ -56,6 +57,12 @@ class EventsQuery(Fields, frozen=True):
     agent: ViewAgent = None
 
 
+class FaultsQuery(Fields, frozen=True):
+    """The query parameters of `list_faults`: those raised after a time, seconds since 1970."""
+
+    after_s: Annotated[float, Meta(ge=0)] = 0.0
+
+
 class StepRequest(Fields, frozen=True):
     """The request body of `step_world`: `dt`, the simulated seconds to advance by."""
 
@@ -95,6 +102,21 @@ async def list_worlds(request: Request) -> Json:
 async def get_world(world: str, request: Request) -> Json:
     """Return a world's seq, simulated time, domains and store."""
     return _described(world, context_of(request).enter(request, world)[1])
+
+
+@table.on("GET", "/worlds/{world}/faults", "List faults", "Faults", *OF_WORLD)
+async def list_faults(world: str, request: Request, query: FaultsQuery) -> Json:
+    """List the latest exceptions of rules, policies and executors with their tracebacks.
+
+    They are those since this process opened the world, from `since_s` on; the one that was raised
+    last is first. No log holds them. An exception is listed once for each line that raised it.
+    """
+    reports = entered(request, world, Role.OPERATOR)[2].faults
+    return {
+        "since_s": reports.since_s,
+        "left_out": reports.left_out,
+        "faults": [asdict(report) for report in reports.latest(query.after_s)],
+    }
 
 
 @table.on("GET", "/worlds/{world}/state", "Get the state", "State", *OF_WORLD)

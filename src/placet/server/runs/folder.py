@@ -16,6 +16,7 @@ from time import time
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
+from placet.scenarios.failure_note import ENDING, failure_of
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.log.pack import PACK_MAGIC
 from placet.schemas.names import path_part_fault
@@ -52,6 +53,7 @@ class _Stamp(NamedTuple):
     mtime_ns: int
     wal_size: int
     wal_mtime_ns: int
+    note_mtime_ns: int
 
 
 @dataclass(slots=True)
@@ -68,6 +70,7 @@ class RunFile:
         count: The agents and intents, as far as they were counted.
         counts: The counts at the end that the log had last; None before the first.
         is_counted: They are those of the stamp, or there will be none.
+        failure: The exception that ended its run; empty if none is noted.
         error: Why the log cannot be read; empty if it can be.
     """
 
@@ -80,6 +83,7 @@ class RunFile:
     count: RunCount = field(default_factory=RunCount)
     counts: RunTotals | None = None
     is_counted: bool = False
+    failure: str = ""
     error: str = ""
 
     @property
@@ -224,6 +228,8 @@ class RunFolder:
         try:
             with closing(self.open_log(str(self.folder / one.name))) as log:
                 one.head, one.error = head_of(log, one.count.fork), ""
+                failure = failure_of(log)
+                one.failure = "" if failure is None else failure.message
             if one.head is None:
                 one.is_counted = True
         except NoWorldError:  # an empty file, which a killed process may have left
@@ -277,14 +283,14 @@ def _stamps(folder: Path) -> Iterator[tuple[str, _Stamp]]:
         with suppress(FileNotFoundError):  # a file that is removed meanwhile
             about = entry.stat(follow_symlinks=False)
             if stat.S_ISREG(about.st_mode):
-                yield (
-                    name,
-                    _Stamp(about.st_ino, about.st_size, about.st_mtime_ns, *_wal(found, name)),
-                )
+                wal, note = _beside(found, f"{name}-wal"), _beside(found, f"{name}{ENDING}")
+                at = about.st_ino, about.st_size, about.st_mtime_ns
+                yield name, _Stamp(*at, *wal, note[1])
 
 
-def _wal(found: "Mapping[str, os.DirEntry[str]]", name: str) -> tuple[int, int]:
-    entry = found.get(f"{name}-wal")
+def _beside(found: "Mapping[str, os.DirEntry[str]]", name: str) -> tuple[int, int]:
+    """Return the size and the time of a file beside a log; 0 and 0 if there is none."""
+    entry = found.get(name)
     if entry is None:
         return 0, 0
     about = entry.stat(follow_symlinks=False)

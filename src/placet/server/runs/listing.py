@@ -2,10 +2,11 @@
 
 The status of a run, the worst first:
 
-    failed     the study of the log says that the run failed or took too long
+    failed     an exception ended the run, by the note beside its log; or the study of the log says
+               that the run failed or took too long
     damaged    the log cannot be read
     killed     its process ended without closing the log, before the last tick
-    stopped    the log was closed before the last tick: by a condition, a person or an exception
+    stopped    the log was closed before the last tick: by a condition or a person
     running    a process writes the log
     empty      the log has no record
     closed     the log of a world that no scenario ran, and that no process writes
@@ -98,6 +99,8 @@ class RunList:
             return "damaged"
         if one.head is None:
             return "empty" if one.is_head_read else ""
+        if one.failure and not self._runs.is_written(one):
+            return "failed"
         if one.head.is_finished:
             return "finished"
         is_written = self._runs.is_written(one)
@@ -166,7 +169,9 @@ class _Listed:
         }
 
     def _error(self, failures: Mapping[str, str]) -> str:
-        return failures.get(self.file.name) or self.file.error
+        one = self.file
+        noted = one.failure if self.status == "failed" else ""
+        return failures.get(one.name) or one.error or noted
 
 
 class _StudyFailures:

@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
+from placet.history.batch_outcomes import outcome_of
 from placet.history.column_rows import refused_count
-from placet.history.timeline.index import agents_in
 from placet.kernel.log.replay import forked_header
 from placet.scenarios.setup import ORIGIN
 from placet.schemas.codec import Json
@@ -180,7 +180,7 @@ class RunTotals(NamedTuple):
         agents: Number of registered agents, the members of populations included.
         ticks: Number of ticks.
         admitted: Number of admitted intents; of a compacted log, those after its beginning.
-        refused: Number of refused intents; likewise.
+        refused: Number of refused intents, without held ones; likewise.
         is_partial: The log was compacted, so that `admitted` and `refused` lack its beginning.
     """
 
@@ -254,10 +254,10 @@ class RunCount:
         self._members = {name: each.count for name, each in ledger.populations.items()}
 
     def _count(self, record: Record) -> None:
-        if isinstance(record, Refused):
-            self._refused += len(agents_in(record))
-        elif isinstance(record, Admitted):
-            self._admitted += len(agents_in(record))
+        if isinstance(record, Admitted | Refused):
+            outcome = outcome_of(record)
+            self._admitted += outcome.admitted
+            self._refused += outcome.refused
         elif isinstance(record, Tick):
             self._ticks += 1
         elif isinstance(record, ForkAdopted):

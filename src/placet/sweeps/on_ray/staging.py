@@ -38,7 +38,7 @@ def stage(plan: SweepPlan, ship: Iterable[Path] = ()) -> Staged:
 
 
 def _modules_of(scenario: Scenario, outcomes: Sequence[str]) -> "set[ModuleType]":
-    collected = () if scenario.collect is None else scenario.collect.world.values()
+    collected = () if scenario.collect is None else scenario.collect.functions
     return named_modules(scenario.domain, scenario.policy_names, [*outcomes, *collected])
 
 

@@ -462,7 +462,10 @@ def test_a_missing_extra_is_reported_in_one_sentence() -> None:
         "import sys\nsys.modules['pydantic_ai'] = None\nimport placet.agents\n"
         "try:\n    placet.agents.Llm\nexcept ImportError as error:\n    print(error)"
     )
-    assert said == "placet.agents.Llm needs the extra 'llm': pip install 'placet[llm]'\n"
+    assert (
+        said
+        == "placet.agents.Llm needs the extra 'llm': pip install '.[llm]' in a clone of placet\n"
+    )
 
 
 def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:

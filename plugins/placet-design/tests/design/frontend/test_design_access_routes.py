@@ -65,6 +65,7 @@ QUERIES = {
     "get_verdict": "?agent_id=alice&req_id=plan_1:0",
     "get_entity": "?record=1&collection=design.about&entity=design",
     "get_view": "?record=1&agent=alice",
+    "get_story": "?agent=alice",
     "list_steps": "?record=1",
     "list_trace": "?collection=design.about&entity=design",
     "find_record": "?record=1",

@@ -8,6 +8,7 @@ from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.inbox import Decision, Inbox
 from placet.schemas.approval import ASKS, Approval, InboxAnswer
 from placet.schemas.intent import Intent
+from placet.schemas.refusal import RefusalCode
 from placet.schemas.verdict import Verdict
 from placet_tools.domain import PLAN, ROLE, ToolsDomain
 from placet_tools.frontend.call_records import HELD, CallRecords
@@ -124,6 +125,11 @@ class ApprovalFlow:
             why = await self._records.values.why_missing(shown.own_intents)
             if shown.state == "open" and why:
                 return RequestDecision("open", codes=(VALUE_MISSING,), message=why)
+        if any(call.fault for call in calls):
+            shown = await self._inbox.get(request)
+            faults = "; ".join(call.fault for call in calls if call.fault)
+            codes = (RefusalCode.PAYLOAD_INVALID.value,)
+            return RequestDecision(shown.state, codes=codes, message=faults)
         if calls:
             shown = await self._inbox.get(request)
             batch, _ = await self._recorder.batch(shown.agent, calls)

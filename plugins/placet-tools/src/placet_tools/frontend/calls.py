@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 from pydantic import ValidationError
@@ -18,11 +18,24 @@ from placet.schemas.refusal import Refusal, RefusalCode
 from placet.schemas.verdict import Verdict
 from placet_tools.domain import ToolsDomain
 from placet_tools.outcome import Outcome
+from placet_tools.parts.marks import hidden, names_alone, plain_name
+from placet_tools.tool import DeclaredTool
 
 KEY_CHARS_MAX: Final = 80
 """Characters of the key of a call; the req_id of each submission adds a suffix to it."""
 
+_WITHOUT_VALUES: Final = frozenset(
+    {
+        "bool_parsing", "bool_type", "dict_type", "enum", "float_parsing", "float_type",
+        "greater_than", "greater_than_equal", "int_from_float", "int_parsing", "int_type",
+        "less_than", "less_than_equal", "list_type", "literal_error", "missing", "multiple_of",
+        "string_pattern_mismatch", "string_too_long", "string_too_short", "string_type",
+    }
+)  # fmt: skip
+"""Faults whose texts, of pydantic, have values of the declaration alone."""
+
 IN_DOUBT: Final = "it may have been done; do not repeat it"
+_SKIPPED: Final = "another call of the plan was refused, so none ran"
 NOT_ENDED: Final = "it has not ended yet; ask again by its key"
 
 
@@ -39,16 +52,20 @@ class ToolCall:
         kind: Kind of the intent.
         payload: Checked arguments, with defaults; unchecked if they do not fit. The repr leaves it
             out: it may have values that no log line may have.
-        is_checked: The arguments fit; marked ones that do not are hidden.
+        is_checked: The arguments fit.
+        fault: Why the arguments do not fit, of a gate with marks: its payload has no values then,
+            and is not submitted. Empty if the kernel decides whether they fit.
     """
 
     key: str
     kind: str
     payload: dict[str, Json] = field(repr=False)
     is_checked: bool = True
+    fault: str = ""
 
     def intent(self, agent: str, suffix: str, seq: int) -> Intent:
         """Return the intent of one submission; its req_id is the key, a slash and the suffix."""
+        assert not self.fault, "a payload without its values is not submitted: it could fit"
         return new_intent(self.kind, self.payload, agent, f"{self.key}/{suffix}", seq)
 
     def digest(self, agent: str) -> str:
@@ -56,15 +73,61 @@ class ToolCall:
         return digest_of(self.kind, self.payload, agent)
 
 
-def make_call(domain: ToolsDomain, key: str, kind: str, arguments: Mapping[str, Json]) -> ToolCall:
-    """Make a call; the gate refuses arguments that do not fit."""
+def make_call(domain: ToolsDomain, key: str, name: str, arguments: Mapping[str, Json]) -> ToolCall:
+    """Make a call of a tool; the gate refuses arguments that do not fit, and unknown tools.
+
+    If a tool of the domain has marks, the call has no value of which it is not known whether it is
+    marked: none of an unknown tool, none that is not declared, and none that does not fit.
+    """
+    kind = domain.kind_of(name)
     tool = domain.tool_of(kind)
     if tool is None:
-        return ToolCall(key, kind, dict(arguments))
+        if not domain.has_marks:
+            return ToolCall(key, kind, dict(arguments))
+        shown = names_alone(arguments, "unknown tool")
+        return ToolCall(key, domain.prefixed(plain_name(name)), shown, is_checked=False)
     try:
         return ToolCall(key, kind, tool.plain(arguments))
     except ValidationError as error:
-        return ToolCall(key, kind, tool.hidden(arguments, error), is_checked=False)
+        if not domain.has_marks:
+            return ToolCall(key, kind, dict(arguments), is_checked=False)
+        return unfit(
+            kind, key, tool, arguments, error.errors(include_input=False, include_context=False)
+        )
+
+
+def unfit(
+    kind: str,
+    key: str,
+    tool: DeclaredTool,
+    arguments: Mapping[str, Json],
+    faults: Sequence[Mapping[str, Any]],
+) -> ToolCall:
+    """Make a call whose arguments do not fit, without their values.
+
+    Args:
+        kind: Kind of the call.
+        key: Key of the call.
+        tool: The tool.
+        arguments: The arguments.
+        faults: Errors of pydantic: `type`, `loc` and `msg` of each.
+    """
+    of_names = {str(one["loc"][0]): str(one["type"]) for one in faults if one["loc"]}
+    shown = hidden(arguments, tool.parameters, tool.marks, of_names)
+    why = "; ".join(dict.fromkeys(_why_unfit(kind, tool, one) for one in faults))
+    return ToolCall(key, kind, shown, is_checked=False, fault=why)
+
+
+def _why_unfit(kind: str, tool: DeclaredTool, fault: Mapping[str, Any]) -> str:
+    """Return why an argument does not fit, without a word of its value."""
+    if not fault["loc"]:
+        return f"payload of {kind}: invalid ({fault['type']})"
+    name, declared = str(fault["loc"][0]), tool.parameters
+    if name not in declared:
+        name = plain_name(name)
+        return f"payload of {kind}/{name}: no such argument; {did_you_mean(name, declared)}"
+    said = f": {fault['msg']}" if fault["type"] in _WITHOUT_VALUES else ""
+    return f"payload of {kind}/{name}: invalid ({fault['type']}){said}"
 
 
 def new_key(key: str | None) -> str:
@@ -108,14 +171,24 @@ def refused(
     for number, call in enumerate(calls, ahead):
         own = [one for one in verdict.refusals if one.index == number]
         if at_fault and not ours and not own:
-            message = "another call of the plan was refused, so none ran"
-            outcomes.append(Outcome("skipped", message=message, key=call.key))
+            outcomes.append(Outcome("skipped", message=_SKIPPED, key=call.key))
             continue
         faults = ours or own or verdict.refusals
         message = "; ".join(_message(domain, call, one) for one in faults)
         codes = tuple(one.code for one in faults)
         outcomes.append(Outcome("refused", message=message, codes=codes, key=call.key))
     return outcomes
+
+
+def refused_unfit(calls: Sequence[ToolCall]) -> list[Outcome]:
+    """Return the outcomes of a plan of which a call has a fault; the others are skipped."""
+    codes = (RefusalCode.PAYLOAD_INVALID.value,)
+    return [
+        Outcome("refused", message=call.fault, codes=codes, key=call.key)
+        if call.fault
+        else Outcome("skipped", message=_SKIPPED, key=call.key)
+        for call in calls
+    ]
 
 
 def _message(domain: ToolsDomain, call: ToolCall, refusal: Refusal) -> str:

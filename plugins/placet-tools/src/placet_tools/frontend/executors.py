@@ -1,13 +1,15 @@
 """The executors of tools: each calls a function of the user, once its call is durable.
 
 An exception does not say that nothing was done. So an `at_most_once` call whose function raised is
-in doubt, unless the exception is `NotDone` or one that the tool names in `not_done`.
+in doubt, unless the exception is `NotDone` or one that the tool names in `not_done`. The same holds
+for an exception of the gate itself, once the function has begun, and for `BaseException`: the exit
+or the interrupt that a function raises does not stop the world.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, isgenerator
 from typing import Final, TypeVar
 
 from anyio import to_thread
@@ -30,8 +32,8 @@ from placet_tools.tool import KEY_PARAMETER, DeclaredTool, NotDone, faults_of
 SECRET_WAIT_S: Final = 10.0
 """Pause before the next attempt at a call whose secret is not here, seconds."""
 
-_STOPS: Final = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
-"""Exceptions that stop a task or the process, and have no text of a function."""
+_TOO_DEEP: Final = ("Circular reference", "Maximum serialization depth")
+"""Begin of the messages of pydantic about a value that contains itself, or a thousand others."""
 
 _T = TypeVar("_T")
 
@@ -71,28 +73,26 @@ def handler_of(tool: DeclaredTool, values: SealedValues | None) -> Json:
         begin = await call.in_thread(call.prepared)
         try:
             output = _plain(await begin())  # type: ignore[misc]  # it is async
+            has_io = not call.is_plain(output)
+            return await call.in_thread(partial(call.output, output), has_io=has_io)
         except BaseException as error:
-            if not call.catches(error):
+            if _stops(error):
                 raise
             failure = await call.in_thread(partial(call.failure, error))
             if failure is error:
                 raise
             raise failure from call.cause(error)
-        return await call.in_thread(partial(call.output, output), has_io=not call.is_plain(output))
 
     def run_in_thread(effect: Effect) -> Json:
         call = _Call(tool, values, effect)
         begin = call.prepared()
         try:
-            output = _plain(begin())
+            return call.output(_plain(begin()))
         except BaseException as error:
-            if not call.catches(error):
-                raise
             failure = call.failure(error)
             if failure is error:
                 raise
             raise failure from call.cause(error)
-        return call.output(output)
 
     handler = run if iscoroutinefunction(tool.function) else run_in_thread
     return without_variables(handler) if tool.marks else handler
@@ -147,18 +147,17 @@ class _Call:
             return output
         return self._values.output(self._tool, self._payload, output, self._secrets)
 
-    def catches(self, error: BaseException) -> bool:
-        """Return whether an exception of the function is made an instruction for the executor.
-
-        The text of an exit, or of a panic of an extension, is recorded as that of an error, so with
-        marks it is looked at for values too.
-        """
-        return isinstance(error, Exception) or (
-            bool(self._tool.marks) and not isinstance(error, _STOPS)
-        )
-
     def failure(self, error: BaseException) -> BaseException:
         """Return the exception of a function as an instruction for its executor."""
+        try:
+            return self._failure(error)
+        except BaseException as own:  # noqa: BLE001  # the function has begun, so it may be done
+            return OutcomeUnknown(
+                f"it raised {type(error).__name__}, which the gate cannot read: "
+                f"{type(own).__name__}"
+            )
+
+    def _failure(self, error: BaseException) -> BaseException:
         tool = self._tool
         text = str(self.output(describe_error(error))) if tool.marks else describe_error(error)
         if isinstance(error, DoNotRetry):
@@ -169,7 +168,7 @@ class _Call:
             return NotDone(text)
         if tool.delivery == "at_most_once":
             return OutcomeUnknown(text)
-        if not tool.marks:
+        if isinstance(error, Exception) and not tool.marks:
             return error
         return (
             RetryAfter(error.seconds, text) if isinstance(error, RetryAfter) else ToolRaised(text)
@@ -178,6 +177,23 @@ class _Call:
     def cause(self, error: BaseException) -> BaseException | None:
         """Return the cause of a failure: not an exception whose text may have values."""
         return None if self._tool.marks else error
+
+
+class BytesNotUtf8:
+    """Stands for an output with bytes that are no text: a log would have them, encoded."""
+
+
+def _stops(error: BaseException) -> bool:
+    """Return whether an exception stops the handler from outside, and is not of the function.
+
+    These are a cancellation of the task, and the `GeneratorExit` of a coroutine that is closed: it
+    is raised in the frame of the handler, where that of a function comes from a deeper frame.
+    """
+    if isinstance(error, GeneratorExit):
+        return error.__traceback__ is None or error.__traceback__.tb_next is None
+    task = asyncio.current_task()
+    is_canceled = task is not None and task.cancelling() > 0
+    return is_canceled and isinstance(error, asyncio.CancelledError)
 
 
 def _without_secret(tool: DeclaredTool) -> PlacetError:
@@ -195,5 +211,11 @@ def _plain(value: object) -> Json:
     """Return an output as plain JSON; as it is where it has none, which the record then says."""
     try:
         return to_jsonable_python(value)
-    except PydanticSerializationError:
-        return value
+    except ValueError as error:
+        if isgenerator(value):  # its body is the work
+            raise
+        if isinstance(error, UnicodeError):
+            return BytesNotUtf8()
+        if isinstance(error, PydanticSerializationError) or f"{error}".startswith(_TOO_DEEP):
+            return value
+        raise

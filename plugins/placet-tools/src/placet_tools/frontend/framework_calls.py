@@ -18,6 +18,7 @@ from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
 from placet_tools.frontend.calls import digest_of_place
 from placet_tools.outcome import Outcome
+from placet_tools.parts.marks import plain_name
 from placet_tools.tool import DeclaredTool
 
 _T = TypeVar("_T")
@@ -149,14 +150,15 @@ class FrameworkCalls:
 
     def _key(self, place: Sequence[Json], calls: Sequence[ModelCall]) -> str:
         """Return the key of calls at their place; it is in the log, so no marked argument is."""
-        tools = self._gate.tools
-        unmarked = [
-            call._replace(arguments=tools[call.tool].unmarked(call.arguments))
-            if call.tool in tools
-            else call
-            for call in calls
-        ]
-        return digest_of_place(*place, unmarked)
+        if not any(tool.marks for tool in self._gate.tools.values()):
+            return digest_of_place(*place, calls)
+        return digest_of_place(*place, [self._unmarked(call) for call in calls])
+
+    def _unmarked(self, call: ModelCall) -> ModelCall:
+        tool = self._gate.tools.get(call.tool)
+        if tool is None:
+            return call._replace(tool=plain_name(call.tool), arguments={})
+        return call._replace(arguments=tool.unmarked(call.arguments))
 
     async def _decide(self, key: str, calls: Sequence[ModelCall]) -> list[Outcome]:
         plan = [(call.tool, call.arguments) for call in calls]

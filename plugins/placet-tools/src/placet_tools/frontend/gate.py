@@ -7,7 +7,7 @@ the batch of its approval is refused if it would do anything else.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -23,16 +23,18 @@ from placet.runtime.inbox import Decision, Inbox
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.approval import Approval
 from placet.schemas.codec import Json
+from placet.schemas.errors import StoreError
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.refusal import RefusalCode
 from placet_tools.domain import KEY_KNOWN, ROLE, ToolsDomain
 from placet_tools.frontend.approval_flow import ApprovalFlow
 from placet_tools.frontend.background import BackgroundTasks
 from placet_tools.frontend.call_records import CallRecords
-from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused
+from placet_tools.frontend.calls import ToolCall, make_call, new_key, refused, refused_unfit
 from placet_tools.frontend.catch_up import catch_up
 from placet_tools.frontend.earlier_calls import count_earlier_calls
 from placet_tools.frontend.extras import extra
+from placet_tools.frontend.inbox.control import control_socket, socket_of
 from placet_tools.frontend.parts.erasure import Erasure
 from placet_tools.frontend.parts.frames import hides_arguments
 from placet_tools.frontend.parts.opening import values_beside
@@ -86,6 +88,9 @@ class Gate:
             runs the functions. All arguments but `tools`, `token` and `wait_s` are then the
             server's.
         token: Token of the server's operator.
+        inbox: Whether `placet inbox STORE` lists and decides the requests from a terminal. Any
+            program of this user of the machine can do that, so leave it out where an agent can
+            start programs.
 
     Raises:
         ToolError: `approve_from` is no risk, or the store cannot hold secrets and personal data.
@@ -118,9 +123,13 @@ class Gate:
         config: OrchestratorConfig | None = None,
         url: str = "",
         token: str = "",
+        inbox: bool = False,
     ) -> None:
         if token and not url:
             raise ValueError("a token is for the server of a url, and there is no url")
+        self._socket = socket_of(store) if inbox else None
+        if inbox and self._socket is None:
+            raise ValueError(f"inbox=True needs a log in a file, so that it is found; got {store}")
         domain = domain_of(tools, approve_from, policy)
         config = OrchestratorConfig() if config is None else config
         world = Orchestrator([domain, *domains], replace(config, store=store))
@@ -141,6 +150,7 @@ class Gate:
         self._kinds = frozenset(kind.name for one in beside for kind in one.kinds)
         self.loop: asyncio.AbstractEventLoop | None = None
         self._portal = ExitStack()
+        self._listening = AsyncExitStack()
         parts = (self.world, self._domain)
         self._recorder = Recorder(*parts)
         self._inbox = Inbox(self.world)
@@ -160,6 +170,15 @@ class Gate:
         await self.world.__aenter__()
         await catch_up(self.world, self._domain, self._recorder)
         await self._resume()
+        if self._socket is not None:
+            listening = control_socket(self._socket, lambda: self)
+            try:
+                await self._listening.enter_async_context(listening)
+            except OSError as error:
+                await self.__aexit__()
+                raise StoreError(
+                    f"no terminal can decide the requests: {self._socket}: {error}"
+                ) from error
         return self
 
     async def _resume(self) -> None:
@@ -172,6 +191,7 @@ class Gate:
         await self._approvals.resume()
 
     async def __aexit__(self, *_: object) -> None:
+        await self._listening.aclose()
         await self._tasks.close()
         await self.world.close()
         self._values.close()
@@ -298,6 +318,32 @@ class Gate:
             ClosedError, StoreError: The world is closed, or its store has failed.
         """
         return [await self._values.shown(one) for one in await self._inbox.open()]
+
+    async def request(self, request: str) -> Approval:
+        """Return a request for approval by its id.
+
+        Raises:
+            ApprovalUnknown: The state has no such request.
+            ClosedError, StoreError: The world is closed, or its store has failed.
+        """
+        return await self._values.shown(await self._inbox.get(request))
+
+    async def doubts(self) -> list[dict[str, Json]]:
+        """Return the calls that are in doubt: `key`, `tool`, `arguments` and `why` of each.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or its store has failed.
+        """
+        return [
+            {
+                "key": effect.payload["key"],
+                "tool": tool.name,
+                "arguments": await self._values.shown_arguments(tool, effect.payload),
+                "why": effect.why,
+            }
+            for effect in await self.world.effects()
+            if effect.state == "in_doubt" and (tool := self._domain.tool_of(effect.kind))
+        ]
 
     async def decide(
         self,
@@ -480,8 +526,9 @@ class Gate:
         """Make a call of a tool, or an intent of a kind that no tool has."""
         name, arguments = one
         is_other = name in self._kinds and name not in self._domain.tools
-        kind = name if is_other else self._domain.kind_of(name)
-        return make_call(self._domain, key, kind, arguments)
+        if is_other:
+            return ToolCall(key, name, dict(arguments))
+        return make_call(self._domain, key, name, arguments)
 
     async def _decide(
         self, calls: Sequence[ToolCall], agent: str, *, is_new: bool, runs: bool = True
@@ -508,6 +555,11 @@ class Gate:
         if known is not None:
             return known
         handle = await self._recorder.handle(agent)
+        if any(call.fault for call in calls):
+            outcomes = refused_unfit(calls)
+            if runs:
+                await self._refusals.record(agent, calls, outcomes)
+            return outcomes
         batch, ahead = await self._recorder.batch(agent, calls)
         verdict = await self.world.submit(batch, dry_run=not runs, identity=handle)
         if verdict.admitted:
@@ -581,6 +633,14 @@ class SyncGate:
     def approvals(self) -> list[Approval]:
         """Return the open requests for approval, as `Gate.approvals` does."""
         return self._portal.call(self.gate.approvals)
+
+    def request(self, request: str) -> Approval:
+        """Return a request for approval by its id, as `Gate.request` does."""
+        return self._portal.call(self.gate.request, request)
+
+    def doubts(self) -> list[dict[str, Json]]:
+        """Return the calls that are in doubt, as `Gate.doubts` does."""
+        return self._portal.call(self.gate.doubts)
 
     def decide(
         self,

@@ -67,12 +67,15 @@ class RefusalRecords:
             self._left_out += intent["payload"]["left_out"] + 1
 
     def _refused(self, call: ToolCall, outcome: Outcome) -> RefusedCall:
+        prefix = f"{self._domain.name}."
+        # The other domains of a plan do not know marks, and their refusals repeat values.
+        has_values = self._domain.has_marks and not call.kind.startswith(prefix)
         return RefusedCall(
             key=_text(call.key),
-            tool=_text(call.kind.removeprefix(f"{self._domain.name}.")),
-            arguments=_plain(call.payload),
+            tool=_text(call.kind.removeprefix(prefix)),
+            arguments=None if has_values else _plain(call.payload),
             codes=list(outcome.codes[:CODES_MAX]),
-            message=_text(outcome.message),
+            message="" if has_values else _text(outcome.message),
         )
 
 

@@ -4,7 +4,8 @@
 The intent of a call, and so the log, has a form of the value: a keyed digest. Rules see forms.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, Any, Final, NoReturn, TypeAlias, get_args, get_origin
@@ -59,6 +60,11 @@ SECRET_FORM: Final = f"secret:{_DIGEST}"
 PERSONAL_FORM: Final = f"personal:{_SUBJECT}:{_DIGEST}"
 OUTPUT_FORM: Final = rf"part:{_SUBJECT}(?:\+{_SUBJECT})*:{_DIGEST}"
 """Form of an output, or of the text of a failure, that is in the part store."""
+
+UNNAMED: Final = "?"
+"""Stands for a name that a caller made up, and that may be a value."""
+
+_PLAIN_NAME: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_.\-]{0,47})? ?")
 
 _NO_DIGEST: Final = "0" * 32
 _NO_SUBJECT: Final = "0" * 16
@@ -147,24 +153,46 @@ def unused_form(mark: Mark) -> str:
     return personal_form(_NO_SUBJECT, _NO_DIGEST)
 
 
+def plain_name(name: str) -> str:
+    """Return the name of a tool or argument that is not declared, as the log may have it.
+
+    A model that confuses the form of a call writes values in the place of a name, so a name that
+    is long, or has signs that a name does not have, is replaced.
+    """
+    return name if _PLAIN_NAME.fullmatch(name) else UNNAMED
+
+
+def names_alone(arguments: Mapping[str, Any], why: str) -> dict[str, Any]:
+    """Return arguments with a reason in the place of each value."""
+    return {plain_name(name): f"invalid ({why})" for name in arguments}
+
+
 def hidden(
-    arguments: Mapping[str, Any], marks: Mapping[str, Mark], faults: Mapping[str, str]
+    arguments: Mapping[str, Any],
+    declared: Collection[str],
+    marks: Mapping[str, Mark],
+    faults: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return arguments that do not fit, without the values that the refusal must not show.
+    """Return arguments that do not fit, without the values that the log must not have.
+
+    Left out are values of marked arguments, of arguments that are not declared, and of arguments
+    that do not fit: a secret may be in any of them.
 
     Args:
         arguments: The arguments of the caller.
+        declared: Names of the tool's parameters.
         marks: The marks of the tool's parameters.
         faults: Kind of fault of each argument that does not fit, such as `string_too_short`.
     """
-    return {
-        name: f"invalid ({faults[name]})"
-        if name in faults and (name in marks or faults[name] == "extra_forbidden")
-        else unused_form(marks[name])
-        if name in marks
-        else value
-        for name, value in arguments.items()
-    }
+    shown: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if name not in declared:
+            shown |= names_alone({name: value}, faults.get(name, "undeclared"))
+        elif name in faults:
+            shown[name] = f"invalid ({faults[name]})"
+        else:
+            shown[name] = unused_form(marks[name]) if name in marks else value
+    return shown
 
 
 def without_words(value: Any, words: Mapping[str, str]) -> Any:  # noqa: ANN401  # JSON

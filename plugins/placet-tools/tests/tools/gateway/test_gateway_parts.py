@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet_tools.frontend.gateway import jsonrpc, links
+from placet_tools.frontend import jsonrpc
+from placet_tools.frontend.gateway import links
 from placet_tools.frontend.gateway.declarations import (
     DEFINITION_CHARS_MAX,
     TOOLS_MAX,

@@ -121,7 +121,7 @@ async def test_a_form_that_cannot_show_all_takes_no_yes(folder, text, is_whole, 
         asked, message = await client.receive(), client.line.decode()
         assert ("THE END" in message) == is_whole
         assert ("Let it run" in message) == is_whole
-        assert (f"placet gateway-inbox {folder.store}" in message) != is_whole
+        assert (f"placet inbox {folder.store}" in message) != is_whole
         assert "because work (risk high): a call of this risk needs a person" in message
         assert "runs outside this world" in message or not is_whole
         client.send({"jsonrpc": "2.0", "id": asked["id"], "result": answer})

@@ -10,7 +10,7 @@ try:
     import pydantic_ai  # noqa: F401  # fails here, so one message names the missing package
 except ModuleNotFoundError as error:
     raise ImportError(
-        "placet.agents.Llm needs the extra 'llm': pip install 'placet[llm]'"
+        "placet.agents.Llm needs the extra 'llm': pip install '.[llm]' in a clone of placet"
     ) from error
 
 from placet.agents.adapters.llm.planner import Llm

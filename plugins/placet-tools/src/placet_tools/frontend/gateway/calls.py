@@ -12,9 +12,9 @@ from placet.runtime.inbox import Decision
 from placet.schemas.approval import Approval
 from placet.schemas.codec import Json
 from placet_tools.domain import ROLE
-from placet_tools.frontend.gateway import jsonrpc, results
+from placet_tools.frontend import jsonrpc
+from placet_tools.frontend.gateway import results
 from placet_tools.frontend.gateway.declarations import OUTCOME_TOOL, PLAN_TOOL
-from placet_tools.frontend.gateway.jsonrpc import MessageInvalid
 from placet_tools.frontend.gateway.tool_gate import (
     GATE_ERRORS,
     LiveCall,
@@ -22,6 +22,7 @@ from placet_tools.frontend.gateway.tool_gate import (
     ServerFault,
     ToolGate,
 )
+from placet_tools.frontend.jsonrpc import MessageInvalid
 from placet_tools.outcome import Outcome
 
 _PROTOCOL: Final = "io.modelcontextprotocol/protocolVersion"

@@ -3,19 +3,15 @@
 import asyncio
 import os
 import socket
-from collections.abc import Mapping
-from contextlib import nullcontext
-from getpass import getuser
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
 from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from placet.cli.signals import StopSignals
-from placet.cli.terminal import CommandError, Output, notify, with_json
-from placet.schemas.codec import Json
-from placet.schemas.printable import printable, printable_json
-from placet_tools.domain import ROLE
+from placet.cli.terminal import CommandError, notify
 from placet_tools.frontend.gateway.links import (
     ServerLink,
     ServerUnreachable,
@@ -157,75 +153,6 @@ def _require_extras(server: str, *, listens: bool) -> None:
         raise CommandError(f"streamable HTTP needs mcp, which is not installed: {install}")
 
 
-@with_json
-def gateway_inbox(
-    store: Annotated[str, typer.Argument(metavar="STORE", help="Log of a gateway that runs.")],
-    call: Annotated[
-        str,
-        typer.Argument(
-            metavar="[ID]",
-            help="A held request, or the key of a call in doubt. Default: list them all.",
-        ),
-    ] = "",
-    decision: Annotated[
-        str,
-        typer.Argument(
-            metavar="[approve|deny|done|failed]",
-            help="Decision about a request, or outcome of a call in doubt.",
-        ),
-    ] = "",
-    by: Annotated[
-        str, typer.Option(metavar="NAME", help="Who decides. Default: the user of the system.")
-    ] = "",
-    role: Annotated[str, typer.Option(metavar="ROLE", help="Role of the person.")] = ROLE,
-    reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Reason, which the agent is told.")
-    ] = "",
-) -> Output:
-    """List the calls of a running gateway that need a person, or decide one.
-
-    Only the user of the system that runs the gateway can ask it. The name and the role are as this
-    person says; an agent that runs as the same user can decide too.
-    """
-    from placet_tools.frontend.gateway.control import (  # noqa: PLC0415  # not before the help
-        ControlError,
-        ask_gateway,
-        socket_of,
-    )
-
-    path = socket_of(store)
-    if path is None:
-        raise CommandError(f"{store} is no file, so its gateway has no control socket")
-    try:
-        if not decision:
-            inbox = ask_gateway(path, "inbox", {})
-            return Output(inbox, _lines_of(inbox))
-        if decision in {"done", "failed"}:
-            settled = {"key": call, "is_done": decision == "done", "output": reason or None}
-            answer = ask_gateway(path, "settle", settled)
-            return Output(answer, [answer["status"]])
-        person = {"by": by or getuser(), "role": role, "reason": reason}
-        answer = ask_gateway(path, "decide", {"id": call, "decision": decision, **person})
-    except ControlError as error:
-        raise CommandError(str(error)) from error
-    calls = ", ".join(one["status"] for one in answer["outcomes"])
-    message = answer["message"] or answer["reason"]
-    lines = [": ".join(filter(None, (answer["state"], calls, message)))]
-    return Output(answer, lines, not answer["codes"])
-
-
-def _lines_of(inbox: Mapping[str, Json]) -> list[str]:
-    """Return the calls that need a person as lines for a terminal."""
-    lines: list[str] = []
-    for request in inbox["requests"]:
-        head, *others = request["text"]
-        lines += [f"{printable(request['id'])} {head}", *others]
-    for doubt in inbox["doubts"]:
-        lines.append(printable(f"{doubt['key']} is in doubt: {doubt['why']}"))
-        lines.append(f"  {printable(doubt['tool'])} {printable_json(doubt['arguments'])}")
-    return lines or ["no call waits"]
-
-
 async def _over_stdio(target: str, options: GatewayOptions) -> int:
     """Serve until one of the ends closes, or a signal comes; return the exit code."""
     try:
@@ -237,19 +164,15 @@ async def _over_stdio(target: str, options: GatewayOptions) -> int:
 
 async def _served(server: ServerLink, options: GatewayOptions) -> int:
     """Serve a client over stdio; return the exit code."""
-    from placet_tools.frontend.gateway.control import (  # noqa: PLC0415  # not before the help
-        control_socket,
-        socket_of,
-    )
     from placet_tools.frontend.gateway.session import GatewaySession  # noqa: PLC0415  # as above
 
-    gate, path = ToolGate(options, _report), socket_of(options.store)
+    gate = ToolGate(options, _report)
     client = StdioLink()
     session = GatewaySession(gate, client, server, _report)
     loop = asyncio.get_running_loop()
     serving = asyncio.ensure_future(session.run())
     try:
-        async with nullcontext() if path is None else control_socket(path, gate, _report):
+        async with _listening(gate):
             with StopSignals(lambda: loop.call_soon_threadsafe(serving.cancel)) as stop:
                 has_died = await _ended(serving)
         if not has_died:
@@ -262,12 +185,26 @@ async def _served(server: ServerLink, options: GatewayOptions) -> int:
         await client.close()
 
 
-async def _over_http(target: str, options: GatewayOptions, host: str, port: int, token: str) -> int:
-    """Serve clients over streamable HTTP until a signal comes; return the exit code."""
-    from placet_tools.frontend.gateway.control import (  # noqa: PLC0415  # not before the help
+@asynccontextmanager
+async def _listening(gate: ToolGate) -> AsyncIterator[None]:
+    """Listen to `placet inbox`; report why if that is not possible."""
+    from placet_tools.frontend.inbox.control import (  # noqa: PLC0415  # not before the help
         control_socket,
         socket_of,
     )
+
+    path = socket_of(gate.options.store)
+    async with AsyncExitStack() as stack:
+        if path is not None:
+            try:
+                await stack.enter_async_context(control_socket(path, lambda: gate.gate))
+            except OSError as error:
+                _report(f"held calls cannot be decided from a terminal: {path}: {error}")
+        yield
+
+
+async def _over_http(target: str, options: GatewayOptions, host: str, port: int, token: str) -> int:
+    """Serve clients over streamable HTTP until a signal comes; return the exit code."""
     from placet_tools.frontend.gateway.http_clients import PATH, HttpClients, serve  # noqa: PLC0415  # as above
 
     try:
@@ -275,10 +212,10 @@ async def _over_http(target: str, options: GatewayOptions, host: str, port: int,
     except OSError as error:
         raise CommandError(f"cannot listen on {host}:{port}: {error}") from error
     port = listening.getsockname()[1]
-    gate, path = ToolGate(options, _report), socket_of(options.store)
+    gate = ToolGate(options, _report)
     clients = HttpClients(gate, target, port=port, token=token, notify=_report)
     try:
-        async with nullcontext() if path is None else control_socket(path, gate, _report):
+        async with _listening(gate):
             with StopSignals(lambda: None) as stop:  # the server repeats its signal at the end
                 _report(f"listens on http://{host}:{port}{PATH}")
                 await serve(clients.app(), listening)

@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from placet_tools.frontend.gateway import jsonrpc
+from placet_tools.frontend import jsonrpc
 from placet_tools.frontend.gateway.http_link import MessageWriter, fields_of
 from placet_tools.frontend.gateway.links import LINE_BYTES_MAX, ServerUnreachable
 from placet_tools.frontend.gateway.server_links import server_link

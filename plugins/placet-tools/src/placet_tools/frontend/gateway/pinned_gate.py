@@ -41,32 +41,6 @@ class PinnedGate(Gate):
         rows = await self.world.gateway.entities(self._domain.pins)
         return {row["tool"]: row["definition"] for row in rows.values()}
 
-    async def request(self, request: str) -> Approval:
-        """Return a request for approval by its id.
-
-        Raises:
-            ApprovalUnknown: The state has no such request.
-            ClosedError, StoreError: The world is closed, or its store has failed.
-        """
-        return await self._inbox.get(request)
-
-    async def doubts(self) -> list[dict[str, Json]]:
-        """Return the calls that are in doubt: `key`, `tool`, `arguments` and `why` of each.
-
-        Raises:
-            ClosedError, StoreError: The world is closed, or its store has failed.
-        """
-        return [
-            {
-                "key": effect.payload["key"],
-                "tool": self.tool_name(effect.kind),
-                "arguments": effect.payload["args"],
-                "why": effect.why,
-            }
-            for effect in await self.world.effects()
-            if effect.state == "in_doubt" and self._domain.tool_of(effect.kind) is not None
-        ]
-
     def tool_name(self, kind: str) -> str:
         """Return the name of the tool of a kind; the kind if it is none."""
         tool = self._domain.tool_of(kind)

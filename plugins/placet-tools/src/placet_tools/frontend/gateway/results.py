@@ -8,7 +8,7 @@ from msgspec.json import encode
 
 from placet.schemas.approval import Approval
 from placet.schemas.codec import Json
-from placet_tools.frontend.gateway.request_text import head_of, lines_of
+from placet_tools.frontend.inbox.request_text import head_of, lines_of
 from placet_tools.outcome import Outcome
 
 CONFIRM: Final = "confirm"

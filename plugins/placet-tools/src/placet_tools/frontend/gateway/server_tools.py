@@ -9,13 +9,13 @@ from typing import Any, Final
 from msgspec.json import decode
 
 from placet.schemas.codec import Json
-from placet_tools.frontend.gateway import jsonrpc
+from placet_tools.frontend import jsonrpc
 from placet_tools.frontend.gateway.declarations import TOOLS_MAX, raised, texts_of
-from placet_tools.frontend.gateway.jsonrpc import MessageInvalid
 from placet_tools.frontend.gateway.links import ServerLink
 from placet_tools.frontend.gateway.policy import Declared, GatewayPolicy
 from placet_tools.frontend.gateway.server_links import server_link
 from placet_tools.frontend.gateway.tool_gate import ServerFault
+from placet_tools.frontend.jsonrpc import MessageInvalid
 from placet_tools.pinned import parts_of
 from placet_tools.tool import NotDone, ToolError
 from placet_tools.tools import Tools

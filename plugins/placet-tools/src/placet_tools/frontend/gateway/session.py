@@ -14,10 +14,9 @@ from msgspec import Raw
 from msgspec.json import decode
 
 from placet.schemas.codec import Json
-from placet_tools.frontend.gateway import jsonrpc
+from placet_tools.frontend import jsonrpc
 from placet_tools.frontend.gateway.calls import Calls
 from placet_tools.frontend.gateway.declarations import TOOLS_MAX, own_tools
-from placet_tools.frontend.gateway.jsonrpc import Message, MessageInvalid
 from placet_tools.frontend.gateway.links import MessageLink
 from placet_tools.frontend.gateway.tool_gate import (
     GATE_ERRORS,
@@ -26,6 +25,7 @@ from placet_tools.frontend.gateway.tool_gate import (
     ServerFault,
     ToolGate,
 )
+from placet_tools.frontend.jsonrpc import Message, MessageInvalid
 
 _PAGES_MAX: Final = TOOLS_MAX
 _GRACE_S: Final = 1.5

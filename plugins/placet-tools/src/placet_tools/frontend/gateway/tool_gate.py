@@ -154,8 +154,8 @@ class ToolGate:
     def where_whole(self) -> str:
         """Where a person reads and decides a request that a form cannot show as a whole."""
         if self.options.store.startswith("memory:"):
-            return "start the gateway with --store, and use `placet gateway-inbox`"
-        return f"`placet gateway-inbox {shlex.quote(self.options.store)}`"
+            return "start the gateway with --store, and use `placet inbox`"
+        return f"`placet inbox {shlex.quote(self.options.store)}`"
 
     def connect(self, server: ServerConnection) -> None:
         """Add a connection, over which calls without a waiting client are made."""

@@ -20,7 +20,7 @@ from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, from_canonical
 from placet.schemas.effect import EffectStatus
 from placet.schemas.errors import StoreError
 from placet_tools.domain import ToolsDomain, undone_key
-from placet_tools.frontend.calls import ToolCall
+from placet_tools.frontend.calls import ToolCall, unfit
 from placet_tools.frontend.parts.part_store import (
     OUTPUT,
     PartMissing,
@@ -33,7 +33,6 @@ from placet_tools.outcome import Outcome
 from placet_tools.parts.marks import (
     OUTPUT_FORM,
     Personal,
-    hidden,
     output_form,
     part_of,
     personal_form,
@@ -103,8 +102,8 @@ class SealedValues:
         of_subjects: dict[str, dict[str, bytes]] = {}
         for name, mark in tool.marks.items():
             if (content := _encoded(call.payload[name])) is None:
-                refused = hidden(call.payload, tool.marks, {name: "too_large"})
-                return replace(call, payload=refused, is_checked=False)
+                too_large = {"type": "too_large", "loc": (name,), "msg": ""}
+                return unfit(call.kind, call.key, tool, call.payload, [too_large])
             if isinstance(mark, Personal):
                 of_subjects.setdefault(subject_of(mark, call.payload), {})[name] = content
             else:
@@ -196,15 +195,31 @@ class SealedValues:
         values: dict[str, Json] = {}
         intents = []
         for held in approval.intents:
-            tool, payload = self._domain.tool_of(held["kind"]), dict(held["payload"])
-            for name, mark in (tool.marks if tool else {}).items():
-                is_personal = isinstance(mark, Personal)
-                shown = self._value_or_why(payload[name], held["key"]) if is_personal else _SHOWN
-                values[payload[name]] = shown
-                payload[name] = shown
-            intents.append(HeldIntent(**{**held, "payload": payload}))
+            tool, payload = self._domain.tool_of(held["kind"]), held["payload"]
+            marked = self._marked(tool, payload, held["key"]) if tool else {}
+            values |= {payload[name]: shown for name, shown in marked.items()}
+            intents.append(HeldIntent(**{**held, "payload": {**payload, **marked}}))
         changes = [tuple(with_values(one, values) for one in row) for row in approval.changes]
         return replace(approval, intents=tuple(intents), changes=tuple(changes))
+
+    async def shown_arguments(self, tool: DeclaredTool, call: Mapping[str, Json]) -> Json:
+        """Return the arguments of a call as a person is shown them.
+
+        Args:
+            tool: Its tool.
+            call: Payload of its effect: `key` and `args`.
+        """
+        arguments, key = call["args"], undone_key(call["key"])
+        if not tool.marks:
+            return arguments
+        return {**arguments, **await to_thread.run_sync(self._marked, tool, arguments, key)}
+
+    def _marked(self, tool: DeclaredTool, args: Mapping[str, Json], key: str) -> dict[str, Json]:
+        """Return the personal values of a call, and a word for each secret, by argument."""
+        return {
+            name: self._value_or_why(args[name], key) if isinstance(mark, Personal) else _SHOWN
+            for name, mark in tool.marks.items()
+        }
 
     async def opened(self, outcome: Outcome) -> Outcome:
         """Return an outcome with the parts that its output and its message name.
@@ -274,7 +289,8 @@ class SealedValues:
             output: The output, or the text of a failure.
             secrets: Secrets of the call, which are removed.
         """
-        output = without_words(output, dict.fromkeys(filter(None, secrets), _REMOVED))
+        if _encoded(output) is not None:
+            output = without_words(output, dict.fromkeys(filter(None, secrets), _REMOVED))
         subjects, content = _subjects(tool, call), _encoded(output)
         if content is None:  # its text could have a value
             why = f"with marked arguments, an output is JSON of at most {PART_BYTES_MAX} bytes"

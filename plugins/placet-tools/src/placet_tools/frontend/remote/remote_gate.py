@@ -255,6 +255,22 @@ class RemoteGate(Gate):
         """
         self._refuse_here()
 
+    async def request(self, request: str) -> NoReturn:
+        """Refuse: people decide at the server.
+
+        Raises:
+            PlacetError: Always.
+        """
+        self._refuse_here()
+
+    async def doubts(self) -> NoReturn:
+        """Refuse: the server lists its effects in doubt.
+
+        Raises:
+            PlacetError: Always.
+        """
+        self._refuse_here()
+
     async def decide(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401  # refused
         """Refuse: people decide at the server.
 

@@ -7,6 +7,7 @@ the text takes no yes: see `results.form_of`.
 from collections.abc import Callable
 
 from placet.schemas.approval import OUTSIDE, Approval
+from placet.schemas.look_alikes import remarks
 from placet.schemas.printable import printable, printable_json
 
 _MINUTE_S = 60
@@ -37,6 +38,7 @@ def lines_of(approval: Approval, name_of: Callable[[str], str]) -> list[str]:
     for (kind, arguments), defaults in zip(approval.calls, approval.defaults, strict=True):
         of_default = f" (default: {', '.join(defaults)})" if defaults else ""
         lines.append(f"  {name_of(kind)} {printable_json(arguments)}{of_default}")
+        lines += [f"    note: {one}" for one in remarks(dict(arguments))]
     for collection, entity, field, op, old, new in approval.changes:
         path = " ".join(str(one) for one in (collection, entity, field) if one is not None)
         lines.append(f"  changes {path}: {op} {printable_json(old)} -> {printable_json(new)}")

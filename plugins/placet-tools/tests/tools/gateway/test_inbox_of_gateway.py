@@ -12,7 +12,7 @@ from tests.cli.command_line import run_process
 
 
 def inbox(folder, *words):
-    return run_process("gateway-inbox", folder.store, *words, folder=folder.path)
+    return run_process("inbox", folder.store, *words, folder=folder.path)
 
 
 def socket_modes(path: Path) -> list[int]:
@@ -25,7 +25,7 @@ async def test_a_person_decides_a_held_call_from_a_terminal(folder):
     async with PlainClient(folder, "--store", folder.store) as client:
         await client.begin()
         said = told(await client.call("work", a=1))
-        assert f"placet gateway-inbox {folder.store}" in said["decide"]
+        assert f"placet inbox {folder.store}" in said["decide"]
         (listed,) = json.loads(inbox(folder, "--json").out)["requests"]
         assert (listed["id"], listed["agent"]) == (said["approval"], "agent")
         assert listed["asks"] == ["work (risk high): a call of this risk needs a person"]
@@ -51,7 +51,7 @@ async def test_a_person_decides_a_held_call_from_a_terminal(folder):
         assert socket_modes(folder.path) == [0o600]
     assert socket_modes(folder.path) == []
     gone = inbox(folder)
-    assert (gone.code, "no gateway answers" in gone.err) == (1, True)
+    assert (gone.code, "no gate answers" in gone.err) == (1, True)
 
 
 async def test_a_terminal_shows_a_request_as_a_whole_without_unseen_characters(folder):
@@ -106,7 +106,7 @@ async def test_a_socket_that_a_killed_gateway_left_is_replaced(folder):
         assert "mcp.work" in inbox(folder).out
         async with PlainClient(folder, "--store", folder.store) as other:
             await other.begin()
-        assert "another gateway has it" in other.stderr
+        assert "another gate has it" in other.stderr
         assert "mcp.work" in inbox(folder).out
 
 

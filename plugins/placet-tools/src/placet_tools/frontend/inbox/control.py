@@ -1,6 +1,6 @@
-"""The control socket of a gateway, by which a person at a terminal decides and settles calls.
+"""The control socket of a gate, by which a person at a terminal decides and settles calls.
 
-A log has one writer, which is the gateway. So the command `placet gateway-inbox` asks it, over
+A log has one writer, which is the program of the gate. So the command `placet inbox` asks it, over
 a socket beside the log that only the same user of the system may open.
 """
 
@@ -8,29 +8,54 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from placet.runtime.inbox import Decision
+from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.approval import Approval
 from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError
 from placet.stores.url import file_of, open_event_log
-from placet_tools.frontend.gateway import jsonrpc
-from placet_tools.frontend.gateway.jsonrpc import MessageInvalid
-from placet_tools.frontend.gateway.links import LINE_BYTES_MAX
-from placet_tools.frontend.gateway.request_text import head_of, lines_of
-from placet_tools.frontend.gateway.tool_gate import GATE_ERRORS, Notify, ToolGate
+from placet_tools.frontend import jsonrpc
+from placet_tools.frontend.inbox.request_text import head_of, lines_of
+from placet_tools.frontend.jsonrpc import MessageInvalid
+from placet_tools.outcome import Outcome, RequestDecision
 
-_SUFFIX: Final = ".gateway"
+_SUFFIX: Final = ".inbox"
+_LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 _OWNER_ONLY: Final = 0o177
 _WORDS: Final = ("id", "decision", "by", "role", "digest", "reason")
 
 
+class DecidedByPeople(Protocol):
+    """The part of an open gate that a person at a terminal uses."""
+
+    world: Orchestrator
+
+    async def approvals(self) -> list[Approval]:
+        """As `Gate.approvals`."""
+
+    async def request(self, request: str) -> Approval:
+        """As `Gate.request`."""
+
+    async def doubts(self) -> list[dict[str, Json]]:
+        """As `Gate.doubts`."""
+
+    async def settle(self, key: str, *, done: bool, output: Json = None) -> Outcome:
+        """As `Gate.settle`."""
+
+    async def decide(
+        self, approval: Approval | str, decision: Decision, *, by: str, role: str, reason: str
+    ) -> RequestDecision:
+        """As `Gate.decide`."""
+
+
 class ControlError(Exception):
-    """The error of a gateway that cannot be asked, or did not decide."""
+    """The error of a gate that cannot be asked, or did not decide."""
 
 
 def socket_of(store: str) -> Path | None:
@@ -44,27 +69,25 @@ def socket_of(store: str) -> Path | None:
 
 
 @asynccontextmanager
-async def control_socket(path: Path, gate: ToolGate, notify: Notify) -> AsyncIterator[None]:
-    """Answer on a control socket; without one if it cannot be made, which is reported.
+async def control_socket(path: Path, gate_of: Callable[[], DecidedByPeople]) -> AsyncIterator[None]:
+    """Answer on a control socket.
 
     Args:
         path: Path of the socket.
-        gate: The gate.
-        notify: Reports a line to the operator.
+        gate_of: Returns the open gate; a gateway opens another when its tools change.
+
+    Raises:
+        OSError: The socket cannot be made.
     """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, ValueError):  # it went away, or sent a line that has no end
-            writer.write(await _answer(gate, await reader.readline()) + b"\n")
+            writer.write(await _answer(gate_of, await reader.readline()) + b"\n")
             await writer.drain()
         writer.close()
 
-    try:
-        server = await asyncio.start_unix_server(answer, sock=_bound(path), limit=LINE_BYTES_MAX)
-    except OSError as error:
-        notify(f"held calls cannot be decided from a terminal: {path}: {error}")
-        yield
-        return
+    bound = _bound(path)
+    server = await asyncio.start_unix_server(answer, sock=bound, limit=_LINE_BYTES_MAX)
     try:
         yield
     finally:
@@ -77,27 +100,31 @@ def _remove(path: Path) -> None:
 
 
 def _bound(path: Path) -> socket.socket:
-    """Return a socket at a path; one that a killed gateway left is replaced.
+    """Return a socket at a path; one that a killed process left is replaced.
 
     Raises:
         OSError: Another process answers there, or the path is too long or may not be written.
     """
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     asking = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with asking, suppress(ConnectionRefusedError, FileNotFoundError):
         asking.connect(str(path))
-        raise OSError("another gateway has it")
+        raise OSError("another gate has it")
     _remove(path)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(_OWNER_ONLY)
     try:
         made.bind(str(path))
+    except OSError:
+        made.close()
+        raise
     finally:
         os.umask(mask)
     return made
 
 
-async def _answer(gate: ToolGate, line: bytes) -> bytes:
+async def _answer(gate_of: Callable[[], DecidedByPeople], line: bytes) -> bytes:
     try:
+        gate = gate_of()
         message = jsonrpc.read(line)
         params = jsonrpc.object_of(message, "params")
         match jsonrpc.value_of(message, "method"):
@@ -106,13 +133,13 @@ async def _answer(gate: ToolGate, line: bytes) -> bytes:
             case "settle":
                 answer = await _settle(gate, params)
             case _:
-                now = gate.gate.world.sim_time
-                requests = [_shown(one, now) for one in await gate.gate.approvals()]
-                answer = {"requests": requests, "doubts": await gate.gate.doubts()}
+                now = gate.world.sim_time
+                requests = [_shown(one, now) for one in await gate.approvals()]
+                answer = {"requests": requests, "doubts": await gate.doubts()}
         return jsonrpc.response(0, answer)
     except MessageInvalid as error:
         return jsonrpc.failure(0, error.code, str(error))
-    except (*GATE_ERRORS, LookupError, ValueError) as error:
+    except (PlacetError, OSError, LookupError, ValueError) as error:
         return jsonrpc.failure(0, jsonrpc.SERVER_ERROR, str(error))
 
 
@@ -127,23 +154,23 @@ def _shown(approval: Approval, now: float) -> dict[str, Json]:
     }
 
 
-async def _decide(gate: ToolGate, params: Mapping[str, Json]) -> Json:
+async def _decide(gate: DecidedByPeople, params: Mapping[str, Json]) -> Json:
     words = [params.get(name, "") for name in _WORDS]
     if not all(isinstance(word, str) for word in words):
         raise MessageInvalid(jsonrpc.INVALID_PARAMS, f"{', '.join(_WORDS)} must be texts")
     request, decision, by, role, digest, reason = words
-    shown = await gate.gate.request(request)
+    shown = await gate.request(request)
     if digest and digest != shown.digest:
         raise ValueError("the request has changed since it was shown; look at it again")
-    answer = await gate.gate.decide(shown, _decision(decision), by=by, role=role, reason=reason)
+    answer = await gate.decide(shown, _decision(decision), by=by, role=role, reason=reason)
     return asdict(answer)
 
 
-async def _settle(gate: ToolGate, params: Mapping[str, Json]) -> Json:
+async def _settle(gate: DecidedByPeople, params: Mapping[str, Json]) -> Json:
     key, is_done, output = params.get("key"), params.get("is_done"), params.get("output")
     if not isinstance(key, str) or not isinstance(is_done, bool):
         raise MessageInvalid(jsonrpc.INVALID_PARAMS, "key must be a text, is_done a boolean")
-    return asdict(await gate.gate.settle(key, done=is_done, output=output))
+    return asdict(await gate.settle(key, done=is_done, output=output))
 
 
 def _decision(word: str) -> Decision:
@@ -154,8 +181,8 @@ def _decision(word: str) -> Decision:
     raise ValueError(f"a person decides approve or deny, got {word!r}")
 
 
-def ask_gateway(path: Path, method: str, params: Mapping[str, Json]) -> Json:
-    """Ask a gateway that runs, and return its answer. Blocking.
+def ask_gate(path: Path, method: str, params: Mapping[str, Json]) -> Json:
+    """Ask a gate that is open, and return its answer. Blocking.
 
     Args:
         path: Path of its control socket.
@@ -163,7 +190,7 @@ def ask_gateway(path: Path, method: str, params: Mapping[str, Json]) -> Json:
         params: Parameters.
 
     Raises:
-        ControlError: No gateway runs there, or its answer is an error.
+        ControlError: No gate is open there, or its answer is an error.
     """
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
@@ -172,7 +199,11 @@ def ask_gateway(path: Path, method: str, params: Mapping[str, Json]) -> Json:
             with asking.makefile("rb") as answers:
                 answer = json.loads(answers.readline() or b"{}")
     except OSError as error:
-        raise ControlError(f"no gateway answers at {path}: {error.strerror or error}") from error
+        why = error.strerror or error
+        raise ControlError(
+            f"no gate answers at {path}: {why}; its program must run, with Gate(..., inbox=True) "
+            "or as `placet gateway --store`"
+        ) from error
     if "result" not in answer:
-        raise ControlError(answer.get("error", {}).get("message", "the gateway ended"))
+        raise ControlError(answer.get("error", {}).get("message", "the program of the gate ended"))
     return answer["result"]

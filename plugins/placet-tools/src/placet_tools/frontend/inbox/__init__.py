@@ -1,0 +1,1 @@
+"""The requests for approval of a gate that runs, in a terminal."""

@@ -1,0 +1,107 @@
+"""`Gate(inbox=True)`: the calls of a gate that need a person are decided from a terminal."""
+
+import asyncio
+import json
+from typing import Annotated
+
+import pytest
+
+from placet.schemas.errors import StoreError
+from placet_tools import Gate, Personal, Secret, Tools
+from tests.cli.command_line import run_process
+
+
+def desk(ran: list[tuple[str, int]]) -> Tools:
+    tools = Tools("desk")
+
+    @tools.tool(risk="high")
+    def refund(
+        order: str,
+        euro: int,
+        card: Annotated[str, Secret],
+        name: Annotated[str, Personal(subject="order")] = "",
+    ) -> str:
+        """Pay money back."""
+        ran.append((order, euro))
+        if order == "lost":
+            raise OSError("the line is dead")
+        return f"{euro} euro to {name}"
+
+    return tools
+
+
+async def typed(folder, *words):
+    """Type `placet inbox` in another process, while the gate's event loop goes on."""
+    return await asyncio.to_thread(run_process, "inbox", "desk.db", *words, folder=folder)
+
+
+async def test_a_person_at_a_terminal_sees_all_and_decides(tmp_path):
+    ran: list[tuple[str, int]] = []
+    store = f"sqlite:///{tmp_path / 'desk.db'}"
+    async with Gate(desk(ran), store=store, inbox=True) as gate:
+        held = await gate.call("refund", order="A7", euro=42, card="4111-1111", name="Ada")
+        listed = await typed(tmp_path)
+        assert f"{held.approval} agent asks operator to call (risk high" in listed.out
+        assert '"name":"Ada"' in listed.out
+        assert "4111" not in listed.out
+        decided = await typed(tmp_path, held.approval, "approve", "--by", "ann")
+        assert (decided.code, decided.out) == (0, "approved: done\n")
+        assert (await gate.outcome(held.key)).output == "42 euro to Ada"
+        other = await gate.call("refund", order="A8", euro=7, card="5500")
+        denied = await typed(tmp_path, other.approval, "deny", "--by", "ann", "--reason", "twice")
+        assert denied.out == "denied: denied: twice\n"
+        assert ran == [("A7", 42)]
+        assert (await typed(tmp_path)).out == "no call waits\n"
+
+
+async def test_a_call_in_doubt_is_settled_from_a_terminal_with_what_a_person_may_see(tmp_path):
+    ran: list[tuple[str, int]] = []
+    store = f"sqlite:///{tmp_path / 'desk.db'}"
+    async with Gate(desk(ran), store=store, approve_from="never", inbox=True) as gate:
+        lost = await gate.call("refund", order="lost", euro=1, card="4111-1111", name="Ada")
+        assert lost.status == "doubt"
+        (doubt,) = json.loads((await typed(tmp_path, "--json")).out)["doubts"]
+        assert (doubt["key"], doubt["tool"], doubt["arguments"]["name"]) == (
+            lost.key,
+            "refund",
+            "Ada",
+        )
+        assert "4111" not in json.dumps(doubt)
+        settled = await typed(tmp_path, lost.key, "done", "--reason", "the bank says so")
+        assert (settled.code, settled.out) == (0, "done\n")
+        assert (await gate.outcome(lost.key)).output == "the bank says so"
+
+
+async def test_without_inbox_or_after_the_end_there_is_nothing_to_ask(tmp_path):
+    store = f"sqlite:///{tmp_path / 'desk.db'}"
+    for inbox in (False, True):
+        async with Gate(desk([]), store=store, inbox=inbox) as gate:
+            await gate.call("refund", order="A7", euro=42, card="4111-1111")
+            assert ((await typed(tmp_path)).code == 0) is inbox
+        gone = await typed(tmp_path)
+        assert gone.code != 0
+        assert "no gate answers at" in gone.err
+        assert not list(tmp_path.glob("*.inbox"))
+
+
+async def test_a_gate_that_cannot_be_asked_says_so_at_its_making_or_opening(tmp_path):
+    with pytest.raises(ValueError, match=r"inbox=True needs a log in a file.*got memory://"):
+        Gate(desk([]), inbox=True)
+    deep = tmp_path / ("d" * 90) / ("e" * 90)
+    deep.mkdir(parents=True)
+    gate = Gate(desk([]), store=f"sqlite:///{deep / 'desk.db'}", inbox=True)
+    with pytest.raises(StoreError, match=r"no terminal can decide the requests: .*too long"):
+        await gate.__aenter__()
+    async with Gate(desk([]), store=f"sqlite:///{deep / 'desk.db'}"):
+        pass  # the failed opening has let go of the log
+
+
+def test_a_gate_without_an_event_loop_is_asked_too(tmp_path):
+    store = f"sqlite:///{tmp_path / 'desk.db'}"
+    with Gate(desk([]), store=store, inbox=True) as gate:
+        held = gate.call("refund", order="A7", euro=42, card="4111-1111")
+        assert gate.request(held.approval).agent == "agent"
+        assert gate.doubts() == []
+        run = run_process("inbox", "desk.db", held.approval, "approve", folder=tmp_path)
+        assert run.out == "approved: done\n"
+    assert not list(tmp_path.glob("*.inbox"))
