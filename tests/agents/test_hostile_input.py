@@ -498,7 +498,7 @@ async def test_a_turn_is_stopped_by_an_operator() -> None:
         group.start_soon(say)
         await asked.wait()
         session.stop()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not (ended and was_left):  # the request is not paid for any longer
                 await anyio.lowlevel.checkpoint()
         assert (ended[0].outcome, ended[0].stop) == ("refused", "operator_stopped")
@@ -573,7 +573,7 @@ async def test_many_sessions_wait_for_models_concurrently() -> None:
         sessions = [
             await Session.open(world=world, session=f"s{n}", adapter=think) for n in range(40)
         ]
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 for session in sessions:
                     group.start_soon(session.send, "go")

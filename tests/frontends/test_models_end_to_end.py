@@ -20,7 +20,7 @@ from tests.server.process import running
 
 KEY = "sk-planted-4c1e"
 MODEL = "openai-chat:qwen3:4b"
-LATEST_SECONDS = 40
+LATEST_SECONDS = 60
 FAILURES = [
     ("fail 401", "refused the key (401): check the environment variable MODEL_KEY"),
     ("fail 404", "does not know the model 'qwen3:4b' (404): check its name"),

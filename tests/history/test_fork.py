@@ -333,7 +333,7 @@ def test_only_one_of_two_concurrent_forks_to_a_path_succeeds(tmp_path, monkeypat
         snapshot_at(parent, records, len(records))
         cut_at(parent, 5)
     before = set(tmp_path.iterdir())
-    require_free, both_looked = forking._require_free, Barrier(2, timeout=30)
+    require_free, both_looked = forking._require_free, Barrier(2, timeout=60)
 
     def looked(log: EventLog, path: Path) -> None:
         require_free(log, path)

@@ -343,7 +343,7 @@ def test_a_pack_on_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
 
 def test_only_one_of_two_concurrent_packs_to_a_path_succeeds(tmp_path, monkeypatch):
     path, logs = tmp_path / "w.pack", [a_log(3), a_log(4)]
-    both_wrote, fsync = Barrier(2, timeout=30), Disk.fsync
+    both_wrote, fsync = Barrier(2, timeout=60), Disk.fsync
 
     def wrote(disk: Disk, draft: Path) -> None:
         fsync(disk, draft)

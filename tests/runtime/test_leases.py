@@ -131,7 +131,7 @@ async def test_a_wait_that_begins_when_the_world_is_idle_is_called_too(tmp_path)
         ann, bob = [await opened.register_agent(name) for name in ("ann", "bob")]
         ask = {"refs": [["world.objects", "lamp"]], "seconds": 0.3}
         assert (await ann.submit(ann.intent("placet.lease", ask))).admitted
-        async with asyncio.timeout(30), bob.lease(LAMP, seconds=1) as lease:
+        async with asyncio.timeout(60), bob.lease(LAMP, seconds=1) as lease:
             assert lease.until is not None
 
 

@@ -20,7 +20,7 @@ from placet.stores.url import open_event_log
 from tests.kernel.builders import add
 from tests.kernel.domains import COUNTS, Lab
 
-LATEST_SECONDS = 20
+LATEST_SECONDS = 60
 
 
 def config_of(folder: Path, **options: object) -> OrchestratorConfig:

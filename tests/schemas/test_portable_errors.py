@@ -126,7 +126,7 @@ def test_a_missing_key_of_a_state_is_the_error_of_a_worker():
         ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool,
         pytest.raises(MissingKeyError, match="no entity 'alise'; did you mean 'alice'"),
     ):
-        pool.submit(_reads_a_missing_entity).result(30)
+        pool.submit(_reads_a_missing_entity).result(60)
 
 
 def test_a_missing_key_does_not_take_the_state_along():

@@ -65,7 +65,7 @@ class Load:
             assert (kept["admitted"], kept["seq"]) == (True, seq)
 
     def _submit(self, agent: str) -> None:
-        with httpx.Client(base_url=self._server.told["url"], timeout=30) as client:
+        with httpx.Client(base_url=self._server.told["url"], timeout=60) as client:
             client.headers.update(self._server.headers)
             number = 0
             while not self._is_over.is_set():

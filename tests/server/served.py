@@ -22,7 +22,7 @@ from tests.kernel.domains import Lab
 TOKENS = {name: f"token-of-{name}" for name in (OPERATOR, "alice", "bob", "carol")}
 """Carol is no agent: she owns dave."""
 
-LATEST_SECONDS = 10
+LATEST_SECONDS = 60
 WORLD = "/api/v1/worlds/world"
 
 

@@ -175,7 +175,7 @@ async def test_the_world_goes_on_while_a_large_state_is_encoded(monkeypatch):
 
     def held(value):
         is_begun.set()
-        assert may_end.wait(20)
+        assert may_end.wait(60)
         return to_json(value)
 
     async with serving() as served:

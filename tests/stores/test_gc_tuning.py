@@ -12,7 +12,7 @@ from placet.stores.gc_tuning import THRESHOLDS, tuned_gc
 def thawed() -> Iterator[None]:
     gc.unfreeze()
     yield
-    gc.unfreeze()
+    gc.freeze()  # as after the collection of the tests
 
 
 def test_thresholds_are_set_inside_the_block_and_restored_after_it() -> None:

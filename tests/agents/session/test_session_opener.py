@@ -281,7 +281,7 @@ async def test_closing_ends_the_running_turn_and_the_queued_ones() -> None:
             except ClosedError as error:
                 ended.append(error)
 
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 group.start_soon(say)
                 await human.wait_question()

@@ -68,7 +68,7 @@ async def test_plain_function_runs_in_a_thread_while_the_world_decides():
 
     def slow(effect: Effect) -> Json:
         loop.call_soon_threadsafe(began.set)
-        assert goes.wait(20)
+        assert goes.wait(60)
         return where_it_runs(effect)
 
     async with open_world() as world:
@@ -109,7 +109,7 @@ async def test_number_of_abandoned_threads_is_bounded():
 
     def hang(_: Effect) -> bool:
         loop.call_soon_threadsafe(begun.release)
-        return goes.wait(20)
+        return goes.wait(60)
 
     handler = ThreadHandler(hang, 1)
     try:

@@ -163,7 +163,7 @@ def test_metrics_are_served_until_closed():
     try:
         assert server.host == "127.0.0.1"
         assert server.url == f"http://127.0.0.1:{server.port}/metrics"
-        with urllib.request.urlopen(server.url, timeout=10) as response:
+        with urllib.request.urlopen(server.url, timeout=60) as response:
             text = response.read().decode()
         assert samples_of(text)["placet_seq", ()] == 118
         with pytest.raises(PlacetError, match=rf"127\.0\.0\.1:{server.port}.*choose another port"):

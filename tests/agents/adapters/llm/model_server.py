@@ -16,7 +16,7 @@ from placet.testing.faults import OpenAI, ReceivedRequest, ScriptedModelServer, 
 
 ROOT = Path(__file__).parents[4]
 OPENAI = OpenAI()
-LATEST_SECONDS = 30
+LATEST_SECONDS = 60
 
 
 def _speak(text: str, **options: Any) -> ServerAnswer:

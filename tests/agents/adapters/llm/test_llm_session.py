@@ -190,7 +190,7 @@ async def test_the_request_of_a_killed_process_is_not_repeated(tmp_path: Path) -
             cwd=tmp_path,
         )
         async with process:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await provider.received.wait()
             process.kill()
         llm = Llm(OPENAI.model(provider.url))

@@ -390,7 +390,7 @@ async def test_a_hanging_disk_blocks_no_other_effect_and_is_checked_afterwards(
     def hanging(folder, name, data):
         calls.append(name)
         if len(calls) == 1:
-            goes_on.wait(10)
+            goes_on.wait(60)
         write(folder, name, data)
 
     monkeypatch.setattr(file_root, "_write", hanging)
@@ -402,7 +402,7 @@ async def test_a_hanging_disk_blocks_no_other_effect_and_is_checked_afterwards(
         await world.wait_effects()
         assert list(await world.state(RECEIPTS)) == ["a"]
         goes_on.set()
-        assert await to_thread.run_sync(ended.wait, 10)
+        assert await to_thread.run_sync(ended.wait, 60)
     assert (folders.root / "a").read_text() == "hi"
     assert len(calls) == 2
 

@@ -221,7 +221,7 @@ def test_a_late_attempt_does_not_overwrite_newer_content(folders, monkeypatch):
         write(folder, name, data)
         if data == b"old":
             hangs.set()
-            assert goes_on.wait(10)
+            assert goes_on.wait(60)
 
     monkeypatch.setattr(file_root, "_write", hanging)
     codes = []
@@ -229,10 +229,10 @@ def test_a_late_attempt_does_not_overwrite_newer_content(folders, monkeypatch):
         target=lambda: codes.append(code_of(create, root, "a", b"old", overwrites=True))
     )
     late.start()
-    assert hangs.wait(10)
+    assert hangs.wait(60)
     create(root, "a", b"new", overwrites=True, key="world/8/0")
     goes_on.set()
-    late.join(10)
+    late.join(60)
     assert codes == ["io_error"]
     assert root.read("a", BYTES_MAX) == b"new"
     assert root._latest == {}
