@@ -70,7 +70,9 @@ def test_a_person_decides_on_the_dashboard_and_signs_out(browser, server):
     server.say(500)
     server.say(-1)
     with page_of(browser, server, "ann") as page:
-        expect(page.locator("#limits")).to_contain_text("nothing but requests for approval is shown")
+        expect(page.locator("#limits")).to_contain_text(
+            "nothing but requests for approval is shown"
+        )
         expect(page.locator(".plan-changes")).to_have_text("till.box/box/sum 0 → 500")
         page.get_by_role("button", name="Deny: /till.put amount=500").click()
         expect(page.locator("#approvals").get_by_role("button")).to_have_count(0)

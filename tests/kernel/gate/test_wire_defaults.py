@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from placet.kernel import Domain, Kernel, Kind
 from placet.kernel.gate.wire_defaults import with_defaults, with_ints, with_req_ids
 from placet.schemas.identity import OPERATOR
 from placet.schemas.intent import SCHEMA_VERSION
@@ -130,6 +131,25 @@ def test_whole_floats_of_a_kind_beyond_the_listed_refusals_are_taken():
     kinds = ["Add"] * 40 + ["Take"]
     batch = [{**add(f"r{n}"), "kind": k, "payload": {"amount": 1.0}} for n, k in enumerate(kinds)]
     assert not isinstance(kernel.check(batch, fill_missing=True), Verdict)
+
+
+class ManyKinds(Domain):
+    """A domain of four kinds with an int each."""
+
+    name, version = "many", "1"
+    kinds = tuple(Kind(f"Add{n}", dict[str, int], lambda _draft, _intent: None) for n in range(4))
+
+
+@pytest.mark.parametrize(("count", "is_taken"), [(3, True), (4, False)])
+def test_whole_floats_of_more_kinds_than_passes_are_named(count, is_taken):
+    kernel = Kernel([ManyKinds()])
+    kernel.register_agent("alice")
+    kinds = [f"Add{n}" for n in range(count) for _ in range(40)]
+    batch = [{**add(f"r{n}"), "kind": k, "payload": {"n": 1.0}} for n, k in enumerate(kinds)]
+    checked = kernel.check(batch, fill_missing=True)
+    assert isinstance(checked, Verdict) is not is_taken
+    if isinstance(checked, Verdict):
+        assert {batch[one.index or 0]["kind"] for one in checked.refusals} == {"Add3"}
 
 
 def test_the_kernel_takes_whole_floats_at_an_edge_alone():
