@@ -26,7 +26,7 @@ from placet.domains.memory import Memory
 from placet.domains.session import RECORDER, Sessions
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel
-from placet.kernel.plugin.approved import AMEND, ASK, DECIDE, PREVIEW, REQUESTS
+from placet.kernel.plugin.approved import AMEND, ASK, DECIDE, PREVIEW, REQUESTS, SETTLE
 from placet.kernel.plugin.approved import RECORDER as APPROVALS_RECORDER
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
@@ -245,6 +245,10 @@ def approvals_cases() -> Iterator[Case]:
         fields = {"by": "bob", "role": "operator", "digest": digests[n % 64], "reason": ""}
         return {"id": f"q{n % 64}", **fields, "request": request(n + 64)}
 
+    def settlement(n: int) -> Payload:
+        about = {"effect": f"world/{n}/0", "kind": "x", "call": "k" * 128, "agent": "ann"}
+        return {**about, "outcome": "done", "by": "bob", "reason": "r" * 2_000}
+
     def asked() -> Kernel:
         kernel = opened(64, kept=600)
         digests.extend(kernel.state[REQUESTS][f"q{n}"]["digest"] for n in range(64))
@@ -269,6 +273,7 @@ def approvals_cases() -> Iterator[Case]:
     )
     yield Case(DECIDE, "stale", lambda: opened(64), decision, recorder)
     yield Case(AMEND, "of a request", asked, amendment, recorder)
+    yield Case(SETTLE, "the longest", lambda: opened(0), settlement, recorder)
 
 
 def accounts_cases() -> Iterator[Case]:
