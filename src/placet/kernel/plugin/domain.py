@@ -335,7 +335,7 @@ class NewPopulation:
 
 @runtime_checkable
 class Domain(Protocol):
-    """Base class of domains. A domain has kinds of intents; each kind has a rule that executes them.
+    """Base class of domains. Each kind of intent has a rule that executes its intents.
 
     A subclass sets `name`, `version` and `kinds`; every other attribute and method has a default.
     The hooks (`on_...`) change the state at fixed moments. `sight`, or else `may_see` and
