@@ -51,7 +51,7 @@ from placet.schemas.approval import (
     InboxAnswer,
 )
 from placet.schemas.codec import Json
-from placet.schemas.effect import EffectKey, EffectStatus
+from placet.schemas.effect import EffectKey, EffectStatus, call_key_of
 from placet.schemas.intent import Intent
 from placet.schemas.name_suggestions import require_known
 from placet.schemas.refusal import Refusal, RefusalCode
@@ -340,11 +340,10 @@ class Inbox:
             output = reason or None
         limits = await self._world.query(lambda kernel: kernel.config.limits)
         output = plain_output(output, limits)  # raises here, before the person is recorded
-        key = found.payload.get("key")
         payload: dict[str, Json] = {
             "effect": str(effect),
             "kind": found.kind,
-            "call": key[:_CALL_CHARS_MAX] if isinstance(key, str) else "",
+            "call": call_key_of(found.payload)[:_CALL_CHARS_MAX],
             "agent": found.agent_id,
             "outcome": "done" if done else "failed",
             "by": by,
