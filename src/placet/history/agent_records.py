@@ -1,7 +1,8 @@
 """The records of a log about an agent, or about one request of it, found in the order of the log.
 
-joined and left · its batches · the outcomes of their effects, with the persons who settled a doubt ·
-the requests for approval of its intents, with the decisions · the refusals that a program noted
+joined and left · its batches · the outcomes of their effects, with the persons who settled a
+doubt · the requests for approval of its intents, with the decisions · the refusals that a program
+noted
 """
 
 from collections.abc import Iterator, Mapping
