@@ -360,7 +360,7 @@ BOUNDS: Final = (
         "{placet.runtime.telemetry.fault_reports:FAULTS_KEPT}",
         "a traceback of {placet.history.tracebacks:TRACEBACK_CHARS_MAX} characters each",
         "",
-        "the oldest is forgotten",
+        "the one that was raised last the longest ago is forgotten",
     ),
     Bound(
         "stories of a played world",

@@ -7,6 +7,7 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.history.effects import open_effects
+from placet.kernel import Domain, Kind
 from placet.runtime.executors import DoNotRetry, Effect, OutcomeUnknown
 from placet.schemas.effect import EffectKey
 from placet.schemas.log.record import Settled, decode_record
@@ -169,3 +170,74 @@ def test_the_key_of_another_world_settles_nothing(placet, store):
 def test_a_world_without_effects_has_an_empty_list(placet):
     assert placet("run", "town", "--agents", "2", "--ticks", "1", "--store", "town.db").code == 0
     assert placet("effects", "town.db", "--json").json() == []
+
+
+class Post(Domain):
+    """Intents that emit effects of any payload."""
+
+    name, version = "post", "1"
+
+    def __init__(self):
+        self.kinds = (Kind("Send", dict, _send, effects=("send",)),)
+
+
+def _send(draft, intent):
+    draft.emit("send", dict(intent["payload"]))
+
+
+def open_log(*payloads) -> None:
+    """Write a log with an open effect of each payload."""
+
+    async def never(_effect: Effect) -> None:
+        raise AssertionError("no executor runs")
+
+    async def live() -> None:
+        config = OrchestratorConfig(store="post.db", log_level="critical")
+        async with Orchestrator(Post(), config) as world:
+            alice = await world.register_agent("alice")
+            await world.register_executor("send", never)
+            world._open.executors.by_kind.clear()  # so that the effects stay open
+            for payload in payloads:
+                assert (await alice.submit([alice.intent("Send", payload)])).admitted
+
+    asyncio.run(live())
+
+
+def call(key: str) -> dict[str, object]:
+    """Return the payload of the effect of a call of a tool."""
+    return {"key": key, "args": {}}
+
+
+def resolved(placet, text: str):
+    return placet("effects", "post.db", "--resolve", text, "done", "--domain", f"{__name__}:Post")
+
+
+def test_the_key_of_an_effect_goes_before_that_of_a_call(placet):
+    open_log(call("k1"))
+    (effect,) = placet("effects", "post.db", "--json").json()
+    placet.folder.joinpath("post.db").unlink()
+    open_log(call("k1"), call(str(effect["key"])))
+    assert resolved(placet, str(effect["key"])).code == 0
+    (left,) = placet("effects", "post.db", "--json").json()
+    assert left["payload"] == call(str(effect["key"]))
+    assert "settled already" in resolved(placet, str(effect["key"])).err
+
+
+def test_an_effect_with_a_key_of_its_own_is_no_call(placet):
+    open_log({"key": "k1"}, {"key": "k1", "args": {}, "more": 1}, call("k1"), call("other/1/0"))
+    assert resolved(placet, "k1").code == 0
+    assert resolved(placet, "other/1/0").code == 0
+    left = placet("effects", "post.db", "--json").json()
+    assert [one["payload"].keys() for one in left] == [{"key"}, {"key", "args", "more"}]
+    assert "no open call has this key" in resolved(placet, "k1").err
+
+
+def test_a_key_of_several_calls_settles_none_of_them(placet):
+    open_log(call("k1"), call("k1"), call("k2"))
+    listed = placet("effects", "post.db", "--json").json()
+    outcome = resolved(placet, "k1")
+    assert outcome.code == 1
+    first, second, third = (str(one["key"]) for one in listed)
+    assert f"{first}, {second}" in " ".join(outcome.err.split())
+    assert third not in outcome.err
+    assert placet("effects", "post.db", "--json").json() == listed

@@ -2,13 +2,16 @@
 
 import re
 import signal
+import socket
 import sys
+from contextlib import closing
 
 import pytest
 
 from placet.cli.terminal import CommandError
 from placet.scenarios.failure_note import failure_of
 from placet.stores.reading import log_to_read
+from placet.stores.sqlite.log import SqliteEventLog
 from tests.cli.command_line import TOWN, Process, run_process
 
 KEYS = {
@@ -350,3 +353,16 @@ def test_a_run_names_the_commands_that_show_it(placet, tmp_path):
     assert ran.code == 0, ran.err
     options = "--portrayal ./drawn.toml"
     assert f"    placet play drawn.db {options}\n    placet report drawn.db {options}\n" in ran.out
+
+
+def test_a_run_that_cannot_start_leaves_no_note_beside_the_log(placet):
+    placet("run", "town", "--ticks", "2", "--agents", "2", "--store", "t.db")
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = str(busy.getsockname()[1])
+        outcome = placet("run", "--resume", "t.db", "--metrics-port", port)
+    assert outcome.code == 1, outcome.out
+    with closing(SqliteEventLog(placet.folder / "t.db")) as log:
+        log.open()
+        outcome = placet("run", "--resume", "t.db")
+    assert outcome.code == 1
+    assert not (placet.folder / "t.db.failure").exists()

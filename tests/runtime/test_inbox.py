@@ -3,13 +3,17 @@
 import asyncio
 import subprocess
 import sys
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
 from placet import Inbox, Orchestrator
+from placet.domains.approvals import Approvals
 from placet.kernel.plugin.approved import DECIDE, RECORDER
 from placet.schemas.approval import ApprovalUnknown
+from placet.schemas.effect import OutcomeUnknown
+from tests.kernel.domains import MAIL, Lab
 from tests.runtime.ledger_desk import QUIET, domains, paid
 
 
@@ -333,3 +337,33 @@ async def test_another_process_decides_a_request(tmp_path, decision, state, euro
     async with Orchestrator(domains(), config) as world:
         assert (await Inbox(world).decision(request.id)).state == state
         assert paid(await world.state()) == euro
+
+
+@asynccontextmanager
+async def in_doubt():
+    """Open a world with an effect in doubt."""
+
+    async def post(_effect):
+        raise OutcomeUnknown("the line went dead")
+
+    async with Orchestrator([Lab(), Approvals()], QUIET) as world:
+        await world.register_executor(MAIL, post, delivery="at_most_once")
+        alice = await world.register_agent("alice")
+        await alice.submit([alice.intent("Mail", count=1)])
+        await world.wait_effects()
+        yield world
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"), [("x" * 70_000, "larger than 65536 bytes"), ({1}, "output is not JSON")]
+)
+async def test_an_output_that_cannot_be_logged_records_no_settlement(output, problem):
+    async with in_doubt() as world:
+        inbox, before = Inbox(world), world.records
+        (doubt,) = await inbox.doubts()
+        with pytest.raises(ValueError, match=problem):
+            await inbox.settle(doubt.key, done=True, by="eve", output=output)
+        assert await inbox.doubts() == [doubt]
+        assert world.records == before
+        await inbox.settle(doubt.key, done=True, by="eve", output="sent")
+        assert await inbox.doubts() == []

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 from placet import Simulation
 from placet.kernel import Domain, Draft, Kind
 from placet.scenarios.failure_note import failure_of, noting_failure
+from placet.schemas.errors import ClosedError
 from placet.schemas.intent import Intent
 from placet.stores.reading import log_to_read
 
@@ -47,6 +48,13 @@ def count(view: Any, intent: Any) -> list[Any]:
 
 def simulation(domain: Domain, store: Path) -> Simulation:
     return Simulation(domain, agents={"clerk": (1, count)}, store=str(store))
+
+
+def fail(store: str) -> None:
+    """Open a run, and fail."""
+    with noting_failure(store) as begin:
+        begin()
+        raise KeyError("a tick")
 
 
 def test_a_simulation_that_raises_has_a_note_until_its_log_grows(tmp_path: Path):
@@ -101,8 +109,31 @@ def test_a_run_that_ends_without_an_exception_removes_the_note(tmp_path: Path):
 
 
 def test_an_exception_before_the_first_record_has_no_note(tmp_path: Path):
-    with pytest.raises(KeyError), noting_failure(str(tmp_path / "none.db")):
-        raise KeyError("early")
-    with pytest.raises(KeyError), noting_failure("memory://"):
-        raise KeyError("early")
+    for store in (str(tmp_path / "none.db"), "memory://"):
+        with pytest.raises(KeyError):
+            fail(store)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_exception_before_the_run_is_open_has_no_note_and_keeps_the_earlier_one(tmp_path: Path):
+    store, note = tmp_path / "jam.db", tmp_path / "jam.db.failure"
+    with simulation(Jam(), store) as run:
+        run.step()
+    with pytest.raises(KeyError), noting_failure(str(store)):
+        raise KeyError("a busy port")
+    assert not note.exists()
+    with pytest.raises(KeyError):
+        fail(str(store))
+    noted = note.read_text()
+    with pytest.raises(KeyError), noting_failure(str(store)):
+        raise KeyError("a busy port")
+    assert note.read_text() == noted
+
+
+def test_a_tick_of_a_closed_simulation_is_no_failure_of_its_run(tmp_path: Path):
+    store = tmp_path / "jam.db"
+    with simulation(Jam(), store) as run:
+        run.step()
+    with pytest.raises(ClosedError):
+        run.step()
+    assert failure_of(log_to_read(str(store))) is None

@@ -33,6 +33,10 @@ def with_none(view, intent):
     return [*walk(view, intent), None]
 
 
+def in_numpy(view):
+    return np.stack([])
+
+
 class Everyone:
     def __init__(self, scenario, cohort):
         pass
@@ -67,6 +71,7 @@ HERE = r"\(test_mistakes_of_policies.py, line \d+, in {}\)"
             lambda view: view.settings["beta"],
             r"a view has no 'settings': a policy that is a class, made with \(member, scenario, ",
         ),
+        (in_numpy, ".* for folk_1 " + HERE.format("in_numpy")),
         (lambda view: view.random_unit, "a view has no 'random_unit'; did you mean 'random'"),
         (
             lambda view: view.randint_below("way", 4),

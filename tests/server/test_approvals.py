@@ -9,16 +9,21 @@ import pytest
 
 from placet import Inbox, Orchestrator, OrchestratorConfig
 from placet.kernel import Domain
+from placet.schemas.effect import EffectKey, EffectStatus, OutcomeUnknown
 from placet.schemas.identity import OPERATOR
 from placet.server import create_app
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, KnownToken, hash_of
 from placet.server.people import PeopleError
+from placet.server.routes.approvals import _doubt
+from tests.kernel.domains import Lab
 from tests.runtime.ledger_desk import QUIET, domains, paid
 from tests.server.served import serving
 
 PEOPLE = {"bob": ["manager"], "carol": []}
 """Alice is no person: she is an agent. Carol has no role."""
+
+NO_DOUBTS = {"doubts": [], "left_out": 0}
 
 
 @asynccontextmanager
@@ -414,3 +419,32 @@ async def test_a_world_that_a_program_has_opened_is_served_and_stays_open():
         assert paid(await world.state()) == {"zoe": 50}
         with pytest.raises(ValueError, match="open with another configuration"):
             create_app(world, OrchestratorConfig(seed=5), credentials=known)
+
+
+async def test_the_list_of_doubts_has_a_page_and_the_number_of_the_others():
+    async def post(_effect):
+        raise OutcomeUnknown("the line went dead")
+
+    async with desk(more=[Lab()]) as served:
+        assert (await served.get("approvals/doubts", token="alice")).json() == NO_DOUBTS
+        assert (await served.get("approvals/doubts")).json() == NO_DOUBTS
+        await served.world.register_executor("mail", post, delivery="at_most_once")
+        alice = await served.world.register_agent("alice")
+        for _ in range(5):
+            assert (await alice.submit([alice.intent("Mail", count=14)])).admitted
+        await served.world.wait_effects()
+        listed = (await served.get("approvals/doubts")).json()
+        doubts = [str(one.key) for one in await Inbox(served.world).doubts()]
+        assert [one["effect"] for one in listed["doubts"]] == doubts[:64]
+        assert listed["left_out"] == 6
+        settled = {"effect": doubts[0], "outcome": "done"}
+        assert (await served.post("approvals/doubts", settled)).status_code == 200
+        assert (await served.get("approvals/doubts")).json()["left_out"] == 5
+        too_large = {"effect": doubts[1], "outcome": "done", "output": "x" * 70_000}
+        answer = await served.post("approvals/doubts", too_large)
+        assert (answer.status_code, "larger than 65536" in answer.text) == (422, True)
+
+
+def test_the_reason_of_a_doubt_that_is_no_text_is_json():
+    effect = EffectStatus(EffectKey("world", 1, 0), "mail", "in_doubt", "alice", {}, {"line": None})
+    assert _doubt(effect, decides=True)["why"] == '{"line":null}'

@@ -1,9 +1,11 @@
 """The latest exceptions of a world with their tracebacks: in memory, for the operator."""
 
+import gc
 from typing import Any
 
 from placet.history.tracebacks import TRACEBACK_CHARS_MAX, traceback_of
-from placet.runtime.telemetry.fault_reports import FAULTS_KEPT, FaultReports
+from placet.runtime.telemetry.fault_reports import FAULTS_KEPT, FaultReport, FaultReports
+from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.errors import StoreError
 from tests.kernel.builders import intent
 from tests.server.served import serving
@@ -64,6 +66,32 @@ async def test_the_faults_of_an_agent_are_the_operators_to_read():
         answer = await served.get("faults", token="alice")
         assert answer.status_code == 403
         assert "domains.py" not in answer.text
+
+
+def test_a_fault_that_is_raised_again_is_kept_in_place_of_one_that_is_not():
+    reports = FaultReports()
+    first = reports.add("frequent", raised(ValueError()), 1, is_restarted=False).number
+    for number in range(2 * FAULTS_KEPT):
+        reports.add(f"part {number}", raised(ValueError(number)), None, is_restarted=False)
+        assert reports.note_again(first, number)
+    latest = reports.latest()[0]
+    assert (latest.where, latest.times, latest.seq) == ("frequent", 2 * FAULTS_KEPT + 1, number)
+    assert len(reports.latest()) == FAULTS_KEPT
+    assert not reports.note_again(2, 7)
+
+
+def test_a_fault_that_was_forgotten_has_a_new_report_when_it_is_raised_again():
+    reports = FaultReports()
+    logger = WorldLogger("json", "critical", "town", reports)
+    for number in range(FAULTS_KEPT + 1):
+        logger.fault(f"some part {number}", ValueError("never raised"), seq=number)
+    logger.fault("some part 0", ValueError("never raised"), seq=99)
+    latest = reports.latest()[0]
+    assert (latest.where, latest.times, latest.seq) == ("some part 0", 1, 99)
+    assert (len(reports.latest()), reports.left_out) == (FAULTS_KEPT, 2)
+    assert latest.number == FAULTS_KEPT + 2
+    reported = [one for one in gc.get_objects() if isinstance(one, FaultReport)]
+    assert sum(one.where.startswith("some part") for one in reported) == FAULTS_KEPT
 
 
 def test_the_oldest_fault_is_forgotten():

@@ -13,7 +13,7 @@ from placet.history.timeline.timeline import Timeline
 from placet.lab import run_scenarios
 from placet.scenarios import Scenario
 from placet.scenarios.engine import run_scenario
-from placet.scenarios.failure_note import noting_failure
+from placet.scenarios.failure_note import note_failure, noting_failure
 from placet.scenarios.fork import fork_run
 from placet.scenarios.scenario_agent import PolicyError
 from placet.schemas.errors import StoreError
@@ -237,13 +237,20 @@ def test_a_run_that_an_exception_ended_is_failed_with_its_message(tmp_path):
     town = Scenario.load("town", overrides=["ticks=3"]).with_agents(3)
     failing = town.with_values({"agents.folk.policy": f"{__name__}:Failing"})
     store = tmp_path / "town.db"
-    with pytest.raises(PolicyError), noting_failure(str(store)):
-        run_scenario(failing, store=str(store))
+    with pytest.raises(PolicyError), noting_failure(str(store)) as begin:
+        run_scenario(failing, store=str(store), on_open=lambda _: begin())
     (row,) = listed(tmp_path).values()
     assert row["status"] == "failed"
     assert "at the second tick" in row["error"]
     noted = tmp_path / "town.db.failure"
     assert noted.stat().st_mode & 0o077 == 0
+
+
+def test_an_exception_after_the_last_tick_leaves_a_finished_run(tmp_path):
+    store = run_town(tmp_path / "town.db")
+    note_failure(str(store), OSError("no space for the rows"))
+    (row,) = listed(tmp_path).values()
+    assert (row["status"], row["error"]) == ("finished", "")
 
 
 def test_settings_that_differ_are_those_with_several_values():

@@ -242,7 +242,7 @@ def changed(change: StateChange, *, is_whole: bool = False) -> str:
 
 
 def _noted(value: Json) -> str:
-    """Return remarks about characters of a value that a reader does not see, to be put after it."""
+    """Return remarks about characters of a value that look like others, to be put after it."""
     return "".join(f"  ({one})" for one in remarks(value))
 
 

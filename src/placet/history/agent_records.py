@@ -1,7 +1,8 @@
 """The records of a log about an agent, or about one request of it, found in the order of the log.
 
-joined and left · its batches · the outcomes of their effects · the requests for approval of its
-intents, with the decisions · the refusals that a program noted
+joined and left · its batches · the outcomes of their effects, with the persons who settled a
+doubt · the requests for approval of its intents, with the decisions · the refusals that a program
+noted
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,7 @@ from typing import Final
 
 from placet.history.batch_outcomes import is_held
 from placet.history.column_rows import code_of, row_of
-from placet.kernel.plugin.approved import AMEND, ASK, DECIDE, key_of
+from placet.kernel.plugin.approved import AMEND, ASK, DECIDE, RECORDER, SETTLE, key_of
 from placet.kernel.plugin.noted_refusals import noted_refusals
 from placet.schemas.batch import sequence_form
 from placet.schemas.codec import Json, canonical
@@ -101,6 +102,9 @@ class AgentRecords:
         intents = intents_of(record)
         own = [place for place, intent in enumerate(intents) if self.is_own(intent)]
         others = [self._of_other(intent) for intent in intents]
+        if isinstance(record, Admitted):
+            for intent in intents:
+                self._note_request(intent)
         is_about = any(other is not None for other in others)
         is_born = not self._request and self._is_changed(record)
         if not (own or is_about or is_born):
@@ -130,13 +134,28 @@ class AgentRecords:
         if kind in {ASK, AMEND}:
             held = payload if kind == ASK else payload["request"]
             is_known = kind == AMEND and payload["id"] in self._requests
-            if not (is_known or any(self._is_held_for(one) for one in held["intents"])):
-                return None
-            self._requests.add(held["id"])
-            return False
+            is_about = is_known or any(self._is_held_for(one) for one in held["intents"])
+            return False if is_about else None
         if kind == DECIDE:
             return payload["decision"] in _NOT_DONE if payload["id"] in self._requests else None
+        if kind == SETTLE and intent["agent_id"] == RECORDER and self._is_settled_by(payload):
+            return payload["outcome"] in _FAILED
         return True if any(self.noted(intent)) else None
+
+    def _is_settled_by(self, payload: Mapping[str, Json]) -> bool:
+        """Return whether a person settles an effect of the agent, by the payload of the record."""
+        if not self._request:
+            return payload["agent"] == self._agent
+        effect = payload["effect"]  # any text, if its batch was refused
+        return any(effect.endswith(f"/{seq}/{index}") for seq, index in self._effects)
+
+    def _note_request(self, intent: Mapping[str, Json]) -> None:
+        """Keep the id of a request for the agent from its admission to its end."""
+        kind, payload = intent["kind"], intent["payload"]
+        if kind in {AMEND, DECIDE}:  # the request of an amendment ends in the batch that makes it
+            self._requests.discard(payload["id"])
+        elif kind == ASK and any(self._is_held_for(one) for one in payload["intents"]):
+            self._requests.add(payload["id"])
 
     def _is_held_for(self, one: Mapping[str, Json]) -> bool:
         return one["agent"] == self._agent and self._request in {"", one["key"]}

@@ -30,12 +30,14 @@ class BatchOutcome(NamedTuple):
         refused: Refused intents, and the noted refusals.
         held: Intents that wait for a person.
         codes: `stage/code` of each refusal.
+        noted: The refused calls that the batch notes.
     """
 
     admitted: int = 0
     refused: int = 0
     held: int = 0
     codes: tuple[str, ...] = ()
+    noted: tuple[NotedRefusal, ...] = ()
 
 
 def outcome_of(record: BatchRecord) -> BatchOutcome:
@@ -51,10 +53,11 @@ def outcome_of(record: BatchRecord) -> BatchOutcome:
     count = len(record.contexts)
     if _NOTE not in record.encoded:
         return BatchOutcome(admitted=count)
-    noting = sum(notes_refusals(intent["kind"]) for intent in intents_of(record))
-    noted = list(noted_in(record))
+    intents = intents_of(record)
+    noting = sum(notes_refusals(intent["kind"]) for intent in intents)
+    noted = tuple(noted_refusals(intents))
     codes = tuple(f"{stage_of(one)}/{code}" for one in noted for code in one.call["codes"])
-    return BatchOutcome(admitted=count - noting, refused=len(noted), codes=codes)
+    return BatchOutcome(count - noting, len(noted), codes=codes, noted=noted)
 
 
 def is_held(record: Record) -> bool:

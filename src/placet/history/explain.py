@@ -50,6 +50,10 @@ from placet.stores.snapshots.files import SnapshotStore
 from placet.stores.snapshots.recovery import decode, read_on, recover
 
 _EARLIER_MAX: Final = 16
+_RAISES_NO_MORE: Final = (
+    "the rule raised then and does not raise now: it, or something that it reads outside of the "
+    "state, has changed"
+)
 
 _DIGIT: Final = pattern(r"\d")
 _SIMILAR_KEYS: Final = 0.6
@@ -319,7 +323,7 @@ def _with_faults(
         code == RefusalCode.RULE_ERROR for _, _, code, _ in record.refusals
     )
     if has_raised and not faults and past.registry is not None:
-        notes = (*notes, "its rule raised, and does not raise again: the rule was changed since")
+        notes = (*notes, _RAISES_NO_MORE)
     return replace(explained, faults=tuple(faults), notes=notes)
 
 

@@ -5,7 +5,7 @@ The text depends on paths and on the lines of a program, so no record has it.
 
 from functools import cache
 from pathlib import Path
-from traceback import TracebackException, extract_tb
+from traceback import FrameSummary, TracebackException, extract_tb
 from typing import Final
 
 TRACEBACK_CHARS_MAX: Final = 8_000
@@ -29,17 +29,21 @@ def traceback_of(error: BaseException) -> str:
     return f"{text[:half]}\n… {left} characters are left out …\n{text[-half:]}"
 
 
-def place_in_traceback(error: BaseException) -> str:
-    """Return the place of an exception, `FILE:LINE in FUNCTION`; empty if it was not raised.
+def frame_of(error: BaseException) -> FrameSummary | None:
+    """Return the frame in which a user's code raised an exception; None if it was not raised.
 
-    It is the last line outside of placet and of installed libraries, domains of placet included;
-    without one, the last line.
+    It is the last frame outside of placet and of installed libraries, domains of placet included;
+    without one, the last frame.
     """
     frames = extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _is_of_library(frame.filename)]
-    for last in (own or frames)[-1:]:
-        return f"{last.filename}:{last.lineno} in {last.name}"
-    return ""
+    return next(reversed(own or frames), None)
+
+
+def place_in_traceback(error: BaseException) -> str:
+    """Return the place of `frame_of`, `FILE:LINE in FUNCTION`; empty if there is none."""
+    frame = frame_of(error)
+    return "" if frame is None else f"{frame.filename}:{frame.lineno} in {frame.name}"
 
 
 def _is_of_library(file: str) -> bool:

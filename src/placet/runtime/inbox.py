@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 from uuid import uuid4
 
 from placet.actors.ports import AgentIdentity
+from placet.kernel.control.outbox import plain_output
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.approved import (
     AMEND,
@@ -50,7 +51,7 @@ from placet.schemas.approval import (
     InboxAnswer,
 )
 from placet.schemas.codec import Json
-from placet.schemas.effect import EffectKey, EffectStatus
+from placet.schemas.effect import EffectKey, EffectStatus, call_key_of
 from placet.schemas.intent import Intent
 from placet.schemas.name_suggestions import require_known
 from placet.schemas.refusal import Refusal, RefusalCode
@@ -79,7 +80,7 @@ _MARGIN_S: Final = 0.001
 
 _NOT_AS_SHOWN: Final = Refusal(
     NOT_FORESEEN,
-    "the amendment would now do something else than was shown; look at it again",
+    "the amendment would now do something other than what was shown; look at it again",
     index=0,
     at="/id",
 )
@@ -278,8 +279,8 @@ class Inbox:
         Returns:
             The request after the decision, with the verdict. It is `open` if the decision was not
             recorded: the person may not decide, a quota is exhausted, or the amendment is refused.
-            It is `stale` if the intents would now do something else than was shown. The request
-            that an amendment made is `approval.amended_by`.
+            It is `stale` if the intents would now do something other than what was shown. The
+            request that an amendment made is `approval.amended_by`.
 
         Raises:
             ApprovalUnknown: The state has no such request.
@@ -315,6 +316,10 @@ class Inbox:
     ) -> None:
         """Settle an effect in doubt, as a person found out what happened, and record the person.
 
+        The record of the person (`approvals.settle`) precedes the settlement, which has the outcome
+        that holds. A record that no settlement of its effect follows is void. If two persons settle
+        an effect at once, both records may precede its one settlement.
+
         Args:
             effect: Key of the effect.
             done: The work was done.
@@ -324,17 +329,21 @@ class Inbox:
 
         Raises:
             LookupError: No effect of this key is in doubt.
-            ValueError: The name or the reason cannot be recorded; the effect is unchanged.
+            ValueError: The output is not plain JSON, or too large; the reason is too long; or the
+                person is the agent of the effect. Nothing is recorded.
             ClosedError, StoreError: The world is closed, or has failed.
         """
         found = next((one for one in await self.doubts() if one.key == effect), None)
         if found is None:
             raise LookupError(f"no effect {effect} is in doubt; it may be settled")
-        key = found.payload.get("key")
+        if output is None and not done:
+            output = reason or None
+        limits = await self._world.query(lambda kernel: kernel.config.limits)
+        output = plain_output(output, limits)  # raises here, before the person is recorded
         payload: dict[str, Json] = {
             "effect": str(effect),
             "kind": found.kind,
-            "call": key[:_CALL_CHARS_MAX] if isinstance(key, str) else "",
+            "call": call_key_of(found.payload)[:_CALL_CHARS_MAX],
             "agent": found.agent_id,
             "outcome": "done" if done else "failed",
             "by": by,
@@ -343,8 +352,6 @@ class Inbox:
         verdict = await self._world.submit([await self._intent(SETTLE, payload)])
         if not verdict.admitted:
             raise ValueError("; ".join(one.message for one in verdict.refusals))
-        if output is None and not done:
-            output = reason or None
         if not await self._world.resolve_effect(effect, succeeded=done, output=output):
             raise LookupError(f"effect {effect} was settled meanwhile; look at its outcome")
 

@@ -7,7 +7,7 @@ of the end of the log that it names: once the log has grown, such as by a resume
 ignored. Its owner alone may read it: the text of an exception may hold a secret.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,7 @@ import msgspec
 
 from placet.actors.ports import EventLog
 from placet.history.tracebacks import place_in_traceback, traceback_of
-from placet.schemas.errors import PlacetError, StoreError, describe_error
+from placet.schemas.errors import ClosedError, PlacetError, StoreError, describe_error
 from placet.schemas.log.record import record_hash
 from placet.stores.files import behind_link, opened_regular, write_whole
 from placet.stores.reading import log_to_read
@@ -46,15 +46,24 @@ class RunFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def noting_failure(store: str) -> Iterator[None]:
-    """Run a `with` block that writes a log; if it raises, write the note beside the log.
+def noting_failure(store: str) -> Iterator[Callable[[], None]]:
+    """Run a `with` block that runs a scenario; if the run fails, write the note beside its log.
 
-    A log in no file has no note. Without an exception an older note is removed.
+    The block calls the function that it is given when the run is open. An exception before that,
+    such as a busy port or a store in use, is no failure of the run: an older note stays. A log in
+    no file has no note. Without an exception an older note is removed.
     """
+    is_open = False
+
+    def begin() -> None:
+        nonlocal is_open
+        is_open = True
+
     try:
-        yield
+        yield begin
     except Exception as error:
-        note_failure(store, error)
+        if is_open:
+            note_failure(store, error)
         raise
     with suppress(OSError, PlacetError):
         path = _note_of(store)
@@ -77,7 +86,12 @@ def failure_of(log: EventLog) -> RunFailure | None:
 
 
 def note_failure(store: str, error: Exception) -> None:
-    """Write the note of an exception beside the log of a run, unless it cannot be written."""
+    """Write the note of an exception beside the log of a run, unless it cannot be written.
+
+    A `ClosedError` is a mistake of the caller, which has closed the run, and is not noted.
+    """
+    if isinstance(error, ClosedError):
+        return
     with suppress(OSError, PlacetError):  # the error of the run is the one to report
         path = _note_of(store)
         if path is not None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
+from placet.history.tracebacks import frame_of
 from placet.plugins.entry_points import POLICIES, load_named
 from placet.scenarios.values import AgentCohort, ColumnPopulation, Member, ScenarioError
 from placet.schemas.codec import Json
@@ -233,16 +234,26 @@ def name_of(policy: AnyPolicy) -> str:
     return str(name)
 
 
-def place_of(policy: object) -> str:
-    """Return the file and line of the function of a policy, in parentheses; empty if unknown."""
+def place_of(policy: object, error: BaseException | None = None) -> str:
+    """Return the place of a mistake in a policy, in parentheses; empty if it is unknown.
+
+    Args:
+        policy: The policy, whose function is the place; None if there is none.
+        error: The exception that it raised, whose place is returned instead.
+    """
+    if error is not None:
+        frame = frame_of(error)
+        return "" if frame is None else _place(frame.filename, frame.lineno, frame.name)
     if isinstance(policy, CohortMember):
         function: object = policy.cohort_policy.propose_all
     else:
         function = getattr(policy, "function", None) or getattr(policy, "propose", None)
     code = getattr(unwrap(function) if callable(function) else None, "__code__", None)
-    if code is None:
-        return ""
-    return f" ({Path(code.co_filename).name}, line {code.co_firstlineno}, in {code.co_name})"
+    return "" if code is None else _place(code.co_filename, code.co_firstlineno, code.co_name)
+
+
+def _place(file: str, line: int | None, function: str) -> str:
+    return f" ({Path(file).name}, line {line}, in {function})"
 
 
 def _arguments_of(call: Callable[..., Any]) -> int:

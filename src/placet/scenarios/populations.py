@@ -15,9 +15,10 @@ from placet.kernel.columns.batch import ColumnBatch
 from placet.kernel.columns.form import checked
 from placet.kernel.kernel import Kernel
 from placet.kernel.prng import random_u64
+from placet.scenarios.policies import place_of
 from placet.scenarios.population_view import PopulationView, Some
 from placet.scenarios.scenario import Scenario
-from placet.scenarios.scenario_agent import PolicyError, short_text, user_place_of
+from placet.scenarios.scenario_agent import PolicyError, short_text
 from placet.scenarios.ticks import REQ_IDS, req_id_of
 from placet.scenarios.values import ColumnPopulation, ScenarioError
 from placet.schemas.errors import describe_error
@@ -149,7 +150,7 @@ class Populations:
         return self._fault(name, problem)
 
     def _fault(self, name: str, problem: str, error: Exception | None = None) -> PolicyError:
-        place = "" if error is None else user_place_of(error)
+        place = place_of(None, error)
         key = f"populations.{name}.policy"
         return PolicyError(self.scenario.name, key, f"{problem} {name}{place}", name)
 

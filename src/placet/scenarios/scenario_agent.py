@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
-from pathlib import Path
-from traceback import extract_tb
 from typing import Final
 
 from placet.scenarios.policies import (
@@ -25,7 +23,6 @@ from placet.schemas.intent import REQUIRED_FIELDS, Intent, joined_payload, new_i
 from placet.schemas.view import View
 
 _SHOWN_CHARACTERS: Final = 60
-_PACKAGE: Final = str(Path(__file__).parents[1])
 
 
 class PolicyError(ScenarioError):
@@ -168,7 +165,7 @@ class ScenarioAgent:
         return "", batch
 
     def _fault(self, problem: str, error: Exception | None = None) -> PolicyError:
-        where = place_of(getattr(self, "_policy", None)) if error is None else user_place_of(error)
+        where = place_of(getattr(self, "_policy", None), error)
         return PolicyError(
             self._source,
             f"agents.{self.member.cohort}.policy",
@@ -285,11 +282,3 @@ def short_text(value: object) -> str:
     """Return the text of a value that a policy returned, cut for a message."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
-
-
-def user_place_of(error: Exception) -> str:
-    """Return the file and the line at which a policy raised, in parentheses."""
-    frames = extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
-    last = (own or frames)[-1]
-    return f" ({Path(last.filename).name}, line {last.lineno}, in {last.name})"

@@ -7,6 +7,7 @@ dead letter. A handler raises `DoNotRetry`, `RetryAfter` or `OutcomeUnknown` to 
 attempts.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -98,6 +99,12 @@ class Settlement(msgspec.Struct, frozen=True):
     key: EffectKey
     succeeded: bool
     output: Json = None
+
+
+def call_key_of(payload: Mapping[str, Json]) -> str:
+    """Return the key of the call of a tool whose effect has a payload; empty for another effect."""
+    key = payload.get("key")
+    return key if payload.keys() == {"key", "args"} and isinstance(key, str) else ""
 
 
 def unrecordable(output: object, why: str) -> dict[str, Json]:

@@ -2,7 +2,8 @@
 
 `printable` writes characters that a reader does not see as escapes. A Cyrillic letter among Latin
 ones, a no-break space or an accent that is a separate character is seen, and taken for another
-character. The pages of the server have the same remarks (`values.js`).
+character. The pages of the server (`values.js`) have remarks about the same letters and accents;
+spaces and characters without a shape they write as escapes, without a remark.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

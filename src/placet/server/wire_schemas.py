@@ -182,7 +182,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         sim_time=_NUMBER,
     ),
     "Doubt": _DOUBT,
-    "DoubtList": _object(doubts=array_schema(ref("Doubt"))),
+    "DoubtList": _object(doubts=array_schema(ref("Doubt")), left_out=_SEQ),
     "Verdict": _object(
         batch_id=_TEXT,
         admitted=_BOOLEAN,

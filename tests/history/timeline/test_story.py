@@ -4,14 +4,20 @@ from typing import Any
 
 import pytest
 
+from placet.domains.approvals import Approvals
+from placet.history.agent_records import AgentRecords
 from placet.history.timeline import story as module
 from placet.history.timeline.story import Story
+from placet.kernel.plugin.approved import RECORDER, SETTLE
+from placet.schemas.codec import canonical
 from placet.schemas.effect import Settlement
+from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import LogAppend, decode_record
 from placet.stores.memory import MemoryEventLog
-from tests.domains.approvals.test_approvals import Desk
+from tests.domains.approvals.test_approvals import MOVE, OTHER, Desk
 from tests.history.timeline.played_logs import log_of, world_records
 from tests.kernel.builders import add, intent, kernel_of
+from tests.kernel.domains import Lab
 
 
 def events_of(story: Story, *, is_backward: bool = False, failures: bool = False) -> list[Any]:
@@ -95,6 +101,64 @@ def test_the_story_tells_who_decided_a_request_for_approval():
     assert [event["is_failure"] for event in events] == [False, False, False, True]
     assert [len(events_of(Story(log_of(records), "ann", key))) for key in ("k1", "k3")] == [2, 2]
     assert len(events_of(Story(log_of(records), "bob"))) == 1
+
+
+def doubted() -> list[bytes]:
+    """Return a log in which a person settles the effects of two agents, one of them as failed."""
+    records: list[bytes] = []
+    kernel = kernel_of([Lab(), Approvals()], agents=("alice", "bob", "carol"), sink=records)
+    kernel.register_agent(RECORDER)
+    for agent in ("alice", "bob"):
+        kernel.decide([intent("Mail", {"count": 1}, f"{agent}:1", agent_id=agent)])
+    stranger = {"effect": "x", "kind": "mail", "call": "", "agent": "alice"}
+    stranger |= {"outcome": "done", "by": "eve", "reason": ""}
+    assert kernel.decide([intent(SETTLE, stranger, "x:1", agent_id="carol")]).codes
+    for number, effect in enumerate(kernel.open_effects()):
+        kernel.mark_effect(effect.key, "started")
+        kernel.mark_effect(effect.key, "in_doubt", "no answer")
+        found = {"effect": str(effect.key), "kind": "mail", "call": "", "agent": effect.agent_id}
+        said = {"outcome": "done" if number else "failed", "by": "eve", "reason": "by phone"}
+        settle = intent(SETTLE, {**found, **said}, f"s{number}", agent_id=RECORDER)
+        assert kernel.decide([settle]).admitted
+        kernel.settle(Settlement(effect.key, succeeded=bool(number)))
+    return records
+
+
+def test_the_story_has_who_settled_an_effect_in_doubt_and_why():
+    log = log_of(doubted())
+    for agent, is_failure in (("alice", True), ("bob", False)):
+        for request in ("", f"{agent}:1"):
+            events = events_of(Story(log, agent, request))
+            told = [(one["type"], one["is_failure"]) for one in events][-4:]
+            assert told == [
+                ("effect_changed", False),
+                ("effect_changed", True),
+                ("batch", is_failure),
+                ("settled", is_failure),
+            ]
+            (settled,) = events[-2]["intents"]
+            assert (settled["kind"], settled["payload"]["by"]) == (SETTLE, "eve")
+            assert settled["payload"]["reason"] == "by phone"
+        assert len(events_of(Story(log, agent, "another"))) == 0
+
+
+def test_requests_that_are_decided_are_not_searched_for():
+    records: list[bytes] = []
+    desk = Desk(records.append)
+    about = AgentRecords("ann")
+    for number in range(3):
+        moves = [{**MOVE, "key": f"m{number}", "payload": {"to": [number + 1.0, 0.0, 0.0]}}]
+        assert desk.ask(f"q{number}", moves).admitted
+        assert desk.submit(desk.decision(f"q{number}"), *desk.moves(moves)).admitted
+    assert desk.ask("open").admitted
+    assert desk.ask("amended", [OTHER]).admitted
+    amended = [{**OTHER, "key": "k10", "payload": {"to": [7.0, 0.0, 0.0]}}]
+    assert desk.submit(*desk.amendment(amended, "amended", "n1")).admitted
+    for data in records:
+        for record in expanded(decode_record(data)):
+            about.found(record)
+    searched = ("q0", "q2", "amended", "n1", "open")
+    assert [about.may_be_about(canonical(one)) for one in searched] == [False] * 4 + [True]
 
 
 def test_batches_of_a_group_are_each_an_event():

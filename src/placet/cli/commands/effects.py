@@ -26,7 +26,13 @@ from placet.cli.terminal import (
 from placet.history.effects import dead_letters, open_effects
 from placet.history.reader import config_of
 from placet.schemas.codec import Json, from_json, to_json
-from placet.schemas.effect import EFFECT_STATES, EffectKey, EffectStatus, Settlement
+from placet.schemas.effect import (
+    EFFECT_STATES,
+    EffectKey,
+    EffectStatus,
+    Settlement,
+    call_key_of,
+)
 from placet.schemas.errors import ValidationError
 from placet.schemas.json_value import InvalidJsonValue
 from placet.schemas.printable import printable
@@ -200,14 +206,31 @@ def _key(text: str) -> EffectKey:
 
 
 def _effect_of(log: EventLog, text: str) -> EffectKey:
-    """Return the key of an effect, by itself or by the key of the call that has it."""
-    for effect in open_effects(log, is_running=False):
-        if effect.payload.get("key") == text:
-            return effect.key
+    """Return the key of an effect, by itself or by the key of the call that has it.
+
+    The key of an effect of this world is never taken for that of a call.
+
+    Raises:
+        CommandError: Several open calls have this key.
+        BadParameter: It is the key of no effect, and no open call has it.
+    """
+    effects, config = open_effects(log, is_running=False), config_of(log)
+    calls = [effect.key for effect in effects if call_key_of(effect.payload) == text]
     try:
-        return EffectKey.parse(text)
+        key = EffectKey.parse(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{error}, and no open call has this key") from None
+        if not calls:
+            raise typer.BadParameter(f"{error}, and no open call has this key") from None
+    else:
+        if not calls or (config is not None and config.world == key.world):
+            return key
+    if len(calls) > 1:
+        listed = ", ".join(map(str, calls))
+        raise CommandError(
+            f"nothing was written: {len(calls)} open calls have the key {text!r}; expected the key "
+            f"of one effect: {listed}"
+        )
+    return calls[0]
 
 
 def _settlement(log: EventLog, key: str, outcome: str, output: str | None) -> Settlement:

@@ -195,6 +195,7 @@ def live(
             notify(f"metrics at {run.metrics_url}")
         if watch is not None:
             watch.open(run)
+        begin()
 
     description = f"{scenario.name}, {scenario.agents_count + scenario.members_count} agents"
     # Ray prints about its nodes on stdout, where the report is the only document.
@@ -202,7 +203,7 @@ def live(
     quiet = redirect_stdout(sys.stderr) if workers and workers.on == "ray" else nullcontext()
     noted = noting_failure(options["store"])
     bar = progress_bar(description, scenario.ticks, "ticks")
-    with noted, quiet, stop, bar as on_tick, tuned_gc():
+    with noted as begin, quiet, stop, bar as on_tick, tuned_gc():
 
         def ticked(ticks: int) -> None:
             on_tick(ticks)

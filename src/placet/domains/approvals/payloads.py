@@ -94,8 +94,9 @@ class DecidePayload(TypedDict):
 class SettleEffectPayload(TypedDict):
     """Payload of `approvals.settle`: the outcome of an effect in doubt, as a person found it.
 
-    It is recorded before the settlement of the effect, which has no place for a name. `call` is the
-    key of a call of a tool; `agent` is the agent of the effect, which does not settle it itself.
+    It is recorded before the settlement of the effect, which has no place for a name; a record that
+    no settlement of its effect follows is void. `call` is the key of a call of a tool; `agent` is
+    the agent of the effect, which does not settle it itself.
     """
 
     effect: Name

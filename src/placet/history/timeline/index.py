@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from placet.actors.ports import EventLog
-from placet.history.batch_outcomes import noted_in, outcome_of
+from placet.history.batch_outcomes import outcome_of
 from placet.history.column_rows import refusal_counts, refused_count
 from placet.history.reader import oldest_snapshot
 from placet.history.timeline.fold import PlayedState, changed_in, played_of
@@ -426,8 +426,8 @@ class Index:
         agents = agents_in(record)
         self._agents.update(agents)
         self._work += len(agents)
-        self._agents.update(noted.agent for noted in noted_in(record))
         outcome = outcome_of(record)
+        self._agents.update(noted.agent for noted in outcome.noted)
         for code in outcome.codes:
             self._tail.codes[code] = self._tail.codes.get(code, 0) + 1
         self._tail.held += outcome.held

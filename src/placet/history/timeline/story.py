@@ -1,7 +1,8 @@
 """The story of an agent, or of one request of it: the records of a log about it, in order.
 
-    joined and left · its batches · the outcomes of their effects · the requests for approval of its
-    intents, with the decisions · the refusals that a program noted
+    joined and left · its batches · the outcomes of their effects, with the persons who settled a
+    doubt · the requests for approval of its intents, with the decisions · the refusals that a
+    program noted
 
 One pass over the log finds them, and continues when the log has grown. A page of the story then
 costs its records.
@@ -17,7 +18,7 @@ from placet.history.column_rows import code_of, row_of
 from placet.history.timeline.moments import event_of, noted_json
 from placet.history.timeline.timeline import Place
 from placet.kernel.arrays.row_codes import OK, refusal_of
-from placet.kernel.plugin.approved import AMEND, ASK, DECIDE
+from placet.kernel.plugin.approved import AMEND, ASK, DECIDE, SETTLE
 from placet.kernel.plugin.noted_refusals import NotedRefusal
 from placet.schemas.codec import Json
 from placet.schemas.log.expand import expanded
@@ -36,7 +37,7 @@ WORK_AT_ONCE: Final = 50_000
 ENTRIES_MAX: Final = 50_000
 """Entries that are kept; the oldest are left out then."""
 
-_APPROVALS: Final = frozenset({AMEND, ASK, DECIDE})
+_APPROVALS: Final = frozenset({AMEND, ASK, DECIDE, SETTLE})
 
 
 class StoryEntry(NamedTuple):

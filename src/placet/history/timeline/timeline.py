@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from placet.actors.ports import EventLog
-from placet.history.batch_outcomes import noted_in, outcome_of
+from placet.history.batch_outcomes import outcome_of
 from placet.history.column_rows import code_of, refused_count, row_of
 from placet.history.timeline.fold import PlayedState, changed_in
 from placet.history.timeline.frames import Bar, FrameFiles, Stretch, count_in
@@ -156,9 +156,12 @@ class Query(NamedTuple):
             return self._matches_columns(record)
         if not isinstance(record, _BATCHES):
             return False
-        noted = {one.agent for one in noted_in(record)} if self.is_refused else set()
-        if self.is_refused and not noted and outcome_of(record).refused == 0:
-            return False
+        noted = set[str]()
+        if self.is_refused:
+            outcome = outcome_of(record)
+            noted = {one.agent for one in outcome.noted}
+            if outcome.refused == 0:
+                return False
         if self.agent is not None and self.agent not in (noted or agents_in(record)):
             return False
         if self.kind is None:

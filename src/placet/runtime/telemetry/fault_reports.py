@@ -4,7 +4,6 @@ No log has them. The bytes of a record must depend on no path and no line number
 exception may hold what its readers may not see. A traceback has source lines and no variables.
 """
 
-from collections import deque
 from dataclasses import dataclass
 from time import time
 from typing import Final
@@ -14,7 +13,10 @@ from placet.runtime.telemetry.error_frames import hide_variables
 from placet.schemas.errors import StoreError, describe_error
 
 FAULTS_KEPT: Final = 64
-"""Different faults of which place and traceback are kept; the oldest is forgotten then."""
+"""Different faults of which place and traceback are kept.
+
+Beyond it the fault whose latest exception is the oldest is forgotten.
+"""
 
 
 @dataclass(slots=True)
@@ -22,7 +24,8 @@ class FaultReport:
     """A fault: exceptions of one type that one line raised.
 
     Attributes:
-        number: 1 is the first fault since the world was opened.
+        number: 1 is the first fault since the world was opened; a fault that was forgotten has a
+            new number when it is raised again.
         where: The part that raised it first, such as `rule of Move`.
         error: Type and text of the first exception.
         place: Where it was raised, `FILE:LINE in FUNCTION`; empty if nothing was raised.
@@ -31,7 +34,7 @@ class FaultReport:
         seq: Sequence number of the world when it was raised last; None if it is unknown.
         first_s: Time of the first exception, seconds since 1970.
         last_s: Time of the last one.
-        times: How often it was raised.
+        times: How often it was raised since it is kept.
         is_restarted: Its task runs again.
     """
 
@@ -58,15 +61,19 @@ class FaultReports:
     def __init__(self) -> None:
         self.since_s = time()
         self.left_out = 0
-        self._kept: deque[FaultReport] = deque()
+        self._kept: dict[int, FaultReport] = {}  # by number; the one that was raised last is last
 
     def add(
         self, where: str, error: BaseException, seq: int | None, *, is_restarted: bool
     ) -> FaultReport:
-        """Keep the first exception of a fault, and return its report."""
+        """Keep the first exception of a fault, and return its report.
+
+        The exception is changed: the frames of its traceback have no variables then
+        (`hide_variables`), which are payloads. A `StoreError` is unchanged.
+        """
         now = time()
-        is_told = isinstance(error, StoreError)
-        if not is_told:  # the variables are payloads, which a renderer of log lines may print
+        is_store_error = isinstance(error, StoreError)
+        if not is_store_error:
             hide_variables(error)
         number = self.left_out + len(self._kept) + 1
         report = FaultReport(
@@ -74,25 +81,34 @@ class FaultReports:
             where,
             describe_error(error),
             place_in_traceback(error),
-            "" if is_told else traceback_of(error),
+            "" if is_store_error else traceback_of(error),
             seq,
             now,
             now,
             is_restarted=is_restarted,
         )
         if len(self._kept) >= FAULTS_KEPT:
-            self._kept.popleft()
+            del self._kept[next(iter(self._kept))]
             self.left_out += 1
-        self._kept.append(report)
+        self._kept[number] = report
         return report
 
-    @staticmethod
-    def note_again(report: FaultReport, seq: int | None) -> None:
-        """Count another exception of a fault."""
+    def note_again(self, number: int, seq: int | None) -> bool:
+        """Count another exception of a fault; return False if its report was forgotten.
+
+        Args:
+            number: Number of its report.
+            seq: Sequence number of the world; None if it is unknown.
+        """
+        report = self._kept.pop(number, None)
+        if report is None:
+            return False
         report.times += 1
         report.last_s, report.seq = time(), seq
+        self._kept[number] = report
+        return True
 
     def latest(self, after_s: float = 0.0) -> list[FaultReport]:
         """Return the faults that were raised after a time, the one that was raised last first."""
-        found = (report for report in self._kept if report.last_s > after_s)
-        return sorted(found, key=lambda report: report.last_s, reverse=True)
+        kept = reversed(list(self._kept.values()))
+        return [report for report in kept if report.last_s > after_s]

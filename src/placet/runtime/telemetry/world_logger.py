@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from placet.runtime.telemetry.fault_reports import FaultReport, FaultReports
+from placet.runtime.telemetry.fault_reports import FaultReports
 from placet.runtime.telemetry.logging import configure_logging
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import StoreError
@@ -26,7 +26,7 @@ class WorldLogger:
         log_format: As in `configure_logging`.
         level: As in `configure_logging`.
         world: Name of the world.
-        reports: Keeps the latest faults; None keeps none that others read.
+        reports: Keeps the latest faults; None: a store of its own that no page reads.
     """
 
     def __init__(
@@ -104,13 +104,12 @@ class WorldLogger:
         """
         fault = self._fault_of(where, error)
         fault.times += 1
-        if fault.report is None:
-            fault.report = self._reports.add(where, error, seq, is_restarted=is_restarted)
-        else:
-            self._reports.note_again(fault.report, seq)
+        if not self._reports.note_again(fault.number, seq):
+            report = self._reports.add(where, error, seq, is_restarted=is_restarted)
+            fault.number = report.number
         if fault.times == 1:
-            is_told = isinstance(error, StoreError)
-            cause = {"error": str(error)} if is_told else {"exc_info": error}
+            is_store_error = isinstance(error, StoreError)
+            cause = {"error": str(error)} if is_store_error else {"exc_info": error}
             self._logger.error("fault", where=where, is_restarted=is_restarted, **cause)
         elif fault.times == fault.times_logged * _AGAIN_FACTOR:
             self._log_again(fault)
@@ -137,16 +136,19 @@ class WorldLogger:
 
 
 class _Fault:
-    """A fault: the part that raised it first, its type and line, and how often it was raised."""
+    """A fault: the part that raised it first, its type and line, and how often it was raised.
 
-    __slots__ = ("error", "report", "times", "times_logged", "where")
+    `number` is that of its report; 0 before the first.
+    """
+
+    __slots__ = ("error", "number", "times", "times_logged", "where")
 
     def __init__(self, where: str, error: str) -> None:
         self.where = where
         self.error = error
         self.times = 0
         self.times_logged = 1
-        self.report: FaultReport | None = None
+        self.number = 0
 
 
 def _line_of(error: BaseException) -> str:

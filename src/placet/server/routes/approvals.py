@@ -18,8 +18,8 @@ from placet.kernel.ledger.ledger import Ledger
 from placet.runtime.inbox import Inbox
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.approval import Approval, ApprovalState, ApprovalUnknown, InboxAnswer
-from placet.schemas.codec import Json, thaw
-from placet.schemas.effect import EffectStatus, OutcomeUnknown
+from placet.schemas.codec import Json, thaw, to_json
+from placet.schemas.effect import EffectStatus, OutcomeUnknown, call_key_of
 from placet.schemas.identity import OPERATOR
 from placet.schemas.intent import Intent
 from placet.server.approvals.amendment import AmendmentError, amended
@@ -166,21 +166,24 @@ async def follow_requests(world: str, request: Request) -> ApprovalEvents:
 
 @table.on("GET", "/doubts", "List effects in doubt", "DoubtList", *OF_WORLD)
 async def list_doubts(world: str, request: Request) -> Json:
-    """List the effects whose outcome is unknown, such as calls of tools, oldest first.
+    """List the oldest 64 effects whose outcome is unknown, such as calls of tools, oldest first.
 
-    Only persons with the role `operator` are shown any.
+    `left_out` is the number of later ones, which are listed when these are settled. Only persons
+    with the role `operator` are shown any.
     """
     _, orchestrator, reader = _entered(world, request)
     if not _is_settler(reader):
-        return {"doubts": []}
+        return {"doubts": [], "left_out": 0}
     found = await Inbox(orchestrator).doubts()
+    page = found[:_PAGE]
 
     def look(kernel: Kernel) -> list[bool]:
-        return [_may_settle(kernel.ledger, reader, one) for one in found]
+        return [_may_settle(kernel.ledger, reader, one) for one in page]
 
     may_settle = await orchestrator.query(look)
     return {
-        "doubts": [_doubt(one, decides) for one, decides in zip(found, may_settle, strict=True)]
+        "doubts": [_doubt(one, decides) for one, decides in zip(page, may_settle, strict=True)],
+        "left_out": len(found) - len(page),
     }
 
 
@@ -341,16 +344,16 @@ def _may_settle(ledger: Ledger, reader: Reader, effect: EffectStatus) -> bool:
 
 def _doubt(effect: EffectStatus, decides: bool) -> dict[str, Json]:
     """Return an effect in doubt as JSON; the payload of a call of a tool is its arguments."""
-    payload = thaw(effect.payload)
-    key, arguments = payload.get("key"), payload.get("args")
-    is_call = set(payload) == {"key", "args"} and isinstance(key, str)
+    payload, call = thaw(effect.payload), call_key_of(effect.payload)
+    arguments = payload.get("args")
+    why = effect.why if isinstance(effect.why, str) else to_json(effect.why).decode()
     return {
         "effect": str(effect.key),
         "kind": effect.kind,
-        "call": key if is_call else "",
+        "call": call,
         "agent": effect.agent_id,
-        "payload": arguments if is_call and isinstance(arguments, dict) else payload,
-        "why": str(effect.why).removeprefix(f"{OutcomeUnknown.__name__}: "),
+        "payload": arguments if call and isinstance(arguments, dict) else payload,
+        "why": why.removeprefix(f"{OutcomeUnknown.__name__}: "),
         "decides": decides,
     }
 

@@ -2,8 +2,8 @@
 
 The status of a run, the worst first:
 
-    failed     an exception ended the run, by the note beside its log; or the study of the log says
-               that the run failed or took too long
+    failed     an exception ended the run before the last tick, by the note beside its log; or the
+               study of the log says that the run failed or took too long
     damaged    the log cannot be read
     killed     its process ended without closing the log, before the last tick
     stopped    the log was closed before the last tick: by a condition or a person
@@ -99,13 +99,13 @@ class RunList:
             return "damaged"
         if one.head is None:
             return "empty" if one.is_head_read else ""
-        if one.failure and not self._runs.is_written(one):
-            return "failed"
         if one.head.is_finished:
             return "finished"
         is_written = self._runs.is_written(one)
         if is_written:
             return "running"
+        if one.failure:
+            return "failed"
         if is_written is None:
             return "killed"
         return "closed" if one.head.ticks_planned is None else "stopped"
