@@ -58,6 +58,7 @@ def test_a_held_call_waits_and_a_noted_refusal_is_of_its_agent(tmp_path):
         batch("refused", "shop.pay", {}, refusals=no, is_held=True),
         batch("refused", "shop.pay", {}, refusals=no),  # as the stream of a world has it
         batch("refused", "shop.pay", {}, refusals=[[0, "quota", "quota_exceeded", ""]]),
+        batch("refused", "shop.pay", {}),  # to a token that may not see why
         batch("batch", "shop.refuse_calls", {"calls": "[…"}, noted=[noted]),
         batch("batch", "shop.refuse_calls", {"agent": "bob", "calls": [call]}),
         batch("batch", "approvals.ask", {"id": "r", "agent": "bob"}, asks=["pay: euro > 40"]),
@@ -68,10 +69,10 @@ def test_a_held_call_waits_and_a_noted_refusal_is_of_its_agent(tmp_path):
     told = subprocess.run([str(NODE), script], capture_output=True, check=True, timeout=60)
     lines = json.loads(told.stdout)
     kinds = [line["kind"] for line in lines]
-    assert kinds == ["waits", "waits", "refused", "refused", "refused", "waits"]
-    assert [(line["who"], line["what"]) for line in lines[3:5]] == [("bob", "pay")] * 2
-    assert lines[3]["whys"][0]["code"] == "structure/payload_invalid"
-    assert lines[5]["whys"] == [{"code": "asked because", "message": "pay: euro > 40"}]
+    assert kinds == ["waits", "waits", "refused", "refused", "refused", "refused", "waits"]
+    assert [(line["who"], line["what"]) for line in lines[4:6]] == [("bob", "pay")] * 2
+    assert lines[4]["whys"][0]["code"] == "structure/payload_invalid"
+    assert lines[6]["whys"] == [{"code": "asked because", "message": "pay: euro > 40"}]
 
 
 def test_a_player_is_given_what_a_line_says_of_a_record():

@@ -181,8 +181,8 @@ function ofBatch(event, line) {
   return line;
 }
 
-/** Whether a batch was refused for nothing but the approval of a person. */
-const isHeld = ({ is_held: told, refusals }) => told ?? (refusals ?? []).every(([, , code]) => code.split(".").at(-1) === "approval_required");
+/** Whether a batch was refused for nothing but the approval of a person; without refusals, which not every token is shown, it is unknown. */
+const isHeld = ({ is_held: told, refusals }) => told ?? (refusals?.length > 0 && refusals.every(([, , code]) => code.split(".").at(-1) === "approval_required"));
 
 /** Return the refused calls that the intents of a live event note; the player has them beside the intents. */
 const notedIn = (intents) => intents.flatMap(({ kind, payload: given }) =>
