@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from placet.schemas.codec import Json
 from tests.server.approval_desk import TOKENS
@@ -39,6 +39,25 @@ def page_of(
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     assert errors == []
     context.close()
+
+
+@contextmanager
+def held_post(page: Page) -> Iterator[None]:
+    """Hold the request that the page posts in the block, and send it when the block ends."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if route.request.method == "POST":
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/approvals/*", hold)
+    with page.expect_request(lambda request: request.method == "POST"):
+        yield
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        held.pop().continue_()
+    page.unroute("**/approvals/*")
 
 
 def test_a_person_approves_and_sees_the_real_outcomes(browser, desk):
@@ -129,13 +148,15 @@ def test_an_amendment_shows_its_faults_and_then_what_ran(browser, desk):
         for other in (*others, amend):  # of the request as it is, which is not what is edited
             expect(other).to_be_hidden()
         arguments.fill('{"to": "zoe", "euro": 7}')
-        page.get_by_role("button", name="Cancel").click()
+        look = page.get_by_role("button", name="Show what would run")
+        with held_post(page):  # its answer comes after the cancellation
+            look.click()
+            page.get_by_role("button", name="Cancel").click()
         for other in (*others, amend):
             expect(other).to_be_visible()
         expect(amend).to_be_focused()
         amend.click()
         assert '"euro": 50' in arguments.input_value()
-        look = page.get_by_role("button", name="Show what would run")
         send = page.get_by_role("button", name="Approve these instead")
         expect(send).to_be_disabled()
         look.click()

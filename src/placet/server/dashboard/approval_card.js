@@ -270,13 +270,15 @@ export class Card {
       return;
     }
     this.lookButton.disabled = true;
+    const fields = this.fields;
     const { shown, problem } = await this.foresee({ decision: "amend", calls: calls.map(({ kind, payload }) => ({ kind, payload })), digest: this.approval.digest });
+    if (this.fields !== fields) return; // canceled meanwhile
     this.lookButton.disabled = false;
     if (problem) {
       this.explain(problem);
       return;
     }
-    if (this.fields.some(({ area }, number) => area.value !== calls[number].text)) return;
+    if (fields.some(({ area }, number) => area.value !== calls[number].text)) return;
     const reading = new Reading(() => this.gate());
     this.foreseen = { calls, digest: shown.digest, reading };
     this.preview.append(
