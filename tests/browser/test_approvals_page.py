@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 
 PHONE = {"width": 375, "height": 800}
 HOSTILE = "<img src=x onerror=alert(1)>\u202egnp"
+LONG = "x" * 30_000 + "THE END"
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_a_person_approves_and_sees_the_real_outcomes(browser, desk):
 
 
 def test_a_person_settles_a_call_in_doubt(browser, desk):
-    request = desk.ask(["bank.send", {"answer": "doubt", "to": HOSTILE}])
+    request = desk.ask(["bank.send", {"answer": "doubt", "to": HOSTILE, "text": LONG}])
     desk.decide(request)
     with page_of(browser, desk, "operator") as page:
         doubt = page.locator("#doubts .plan")  # it appears without a reload
@@ -108,7 +109,11 @@ def test_a_person_settles_a_call_in_doubt(browser, desk):
         expect(reason).to_have_value("the bank shows it")
         if folder := os.environ.get("TEST_SCREENSHOTS"):
             page.screenshot(path=f"{folder}/doubt.png", full_page=True)
-        doubt.get_by_role("button", name="It was done: bank.send").click()
+        done = doubt.get_by_role("button", name="It was done: bank.send")
+        expect(done).to_be_disabled()
+        doubt.get_by_role("button", name="show everything").click()
+        expect(doubt).to_contain_text("THE END")
+        done.click()
         expect(page.locator("#doubts")).to_be_hidden()
     assert desk.get(f"approvals/{request}").json()["calls"][0]["status"] == "done"
 
@@ -204,9 +209,6 @@ def test_hostile_text_stays_text_and_large_numbers_stay_exact(browser, desk):
         areas = page.locator("textarea")
         assert "\\u202e" in areas.nth(0).input_value()
         assert "9007199254740993" in areas.nth(1).input_value()
-
-
-LONG = "x" * 30_000 + "THE END"
 
 
 def test_an_approval_waits_until_all_of_the_request_is_shown(browser, desk):
