@@ -346,6 +346,15 @@ def test_the_player_of_a_served_world_decides_too(browser, desk):
         panel = page.get_by_role("region", name="Requests for approval")
         panel.get_by_role("button", name="Approve: desk.pay").click()
         expect(panel.locator(".outcome.approved")).to_be_visible()
+        lines = page.locator("#feed button")
+        lines.filter(has_text="waits for a person").first.click()
+        expect(page.get_by_role("button", name="Why", exact=True)).to_be_visible()
+        story = page.get_by_role("button", name="Story of this request")
+        expect(story).to_have_count(0)  # of the program that asks
+        page.locator("#to-end").click()
+        lines.filter(has_text="approved request").first.click()
+        story.click()
+        expect(page.locator("#inspect h3")).to_contain_text("of alice")
 
 
 VALUES: tuple[Json, ...] = (
