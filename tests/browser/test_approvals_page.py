@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from placet.schemas.codec import Json
 from tests.server.approval_desk import TOKENS
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 
 PHONE = {"width": 375, "height": 800}
 HOSTILE = "<img src=x onerror=alert(1)>\u202egnp"
+LONG = "x" * 30_000 + "THE END"
 
 
 @pytest.fixture
@@ -39,6 +40,25 @@ def page_of(
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     assert errors == []
     context.close()
+
+
+@contextmanager
+def held_post(page: Page) -> Iterator[None]:
+    """Hold the request that the page posts in the block, and send it when the block ends."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if route.request.method == "POST":
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/approvals/*", hold)
+    with page.expect_request(lambda request: request.method == "POST"):
+        yield
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        held.pop().continue_()
+    page.unroute("**/approvals/*")
 
 
 def test_a_person_approves_and_sees_the_real_outcomes(browser, desk):
@@ -73,7 +93,7 @@ def test_a_person_approves_and_sees_the_real_outcomes(browser, desk):
 
 
 def test_a_person_settles_a_call_in_doubt(browser, desk):
-    request = desk.ask(["bank.send", {"answer": "doubt", "to": HOSTILE}])
+    request = desk.ask(["bank.send", {"answer": "doubt", "to": HOSTILE, "text": LONG}])
     desk.decide(request)
     with page_of(browser, desk, "operator") as page:
         doubt = page.locator("#doubts .plan")  # it appears without a reload
@@ -89,7 +109,11 @@ def test_a_person_settles_a_call_in_doubt(browser, desk):
         expect(reason).to_have_value("the bank shows it")
         if folder := os.environ.get("TEST_SCREENSHOTS"):
             page.screenshot(path=f"{folder}/doubt.png", full_page=True)
-        doubt.get_by_role("button", name="It was done: bank.send").click()
+        done = doubt.get_by_role("button", name="It was done: bank.send")
+        expect(done).to_be_disabled()
+        doubt.get_by_role("button", name="show everything").click()
+        expect(doubt).to_contain_text("THE END")
+        done.click()
         expect(page.locator("#doubts")).to_be_hidden()
     assert desk.get(f"approvals/{request}").json()["calls"][0]["status"] == "done"
 
@@ -129,13 +153,15 @@ def test_an_amendment_shows_its_faults_and_then_what_ran(browser, desk):
         for other in (*others, amend):  # of the request as it is, which is not what is edited
             expect(other).to_be_hidden()
         arguments.fill('{"to": "zoe", "euro": 7}')
-        page.get_by_role("button", name="Cancel").click()
+        look = page.get_by_role("button", name="Show what would run")
+        with held_post(page):  # its answer comes after the cancellation
+            look.click()
+            page.get_by_role("button", name="Cancel").click()
         for other in (*others, amend):
             expect(other).to_be_visible()
         expect(amend).to_be_focused()
         amend.click()
         assert '"euro": 50' in arguments.input_value()
-        look = page.get_by_role("button", name="Show what would run")
         send = page.get_by_role("button", name="Approve these instead")
         expect(send).to_be_disabled()
         look.click()
@@ -183,9 +209,6 @@ def test_hostile_text_stays_text_and_large_numbers_stay_exact(browser, desk):
         areas = page.locator("textarea")
         assert "\\u202e" in areas.nth(0).input_value()
         assert "9007199254740993" in areas.nth(1).input_value()
-
-
-LONG = "x" * 30_000 + "THE END"
 
 
 def test_an_approval_waits_until_all_of_the_request_is_shown(browser, desk):
@@ -323,6 +346,15 @@ def test_the_player_of_a_served_world_decides_too(browser, desk):
         panel = page.get_by_role("region", name="Requests for approval")
         panel.get_by_role("button", name="Approve: desk.pay").click()
         expect(panel.locator(".outcome.approved")).to_be_visible()
+        lines = page.locator("#feed button")
+        lines.filter(has_text="waits for a person").first.click()
+        expect(page.get_by_role("button", name="Why", exact=True)).to_be_visible()
+        story = page.get_by_role("button", name="Story of this request")
+        expect(story).to_have_count(0)  # of the program that asks
+        page.locator("#to-end").click()
+        lines.filter(has_text="approved request").first.click()
+        story.click()
+        expect(page.locator("#inspect h3")).to_contain_text("of alice")
 
 
 VALUES: tuple[Json, ...] = (

@@ -54,13 +54,16 @@ def test_a_held_call_waits_and_a_noted_refusal_is_of_its_agent(tmp_path):
     no = [[0, "domain", "shop.approval_required", "ask"]]
     call = {"tool": "pay", "codes": ["payload_invalid"], "message": "got 900"}
     noted = {"agent": "bob", "tool": "pay", "refusal": [None, "structure", "payload_invalid", ""]}
+    settled = {"by": "ann", "kind": "bank.send", "outcome": "done", "reason": "it is paid"}
     events = [
         batch("refused", "shop.pay", {}, refusals=no, is_held=True),
         batch("refused", "shop.pay", {}, refusals=no),  # as the stream of a world has it
         batch("refused", "shop.pay", {}, refusals=[[0, "quota", "quota_exceeded", ""]]),
+        batch("refused", "shop.pay", {}),  # to a token that may not see why
         batch("batch", "shop.refuse_calls", {"calls": "[…"}, noted=[noted]),
         batch("batch", "shop.refuse_calls", {"agent": "bob", "calls": [call]}),
         batch("batch", "approvals.ask", {"id": "r", "agent": "bob"}, asks=["pay: euro > 40"]),
+        batch("batch", "approvals.settle", settled),
     ]
     words = files(dashboard).joinpath("format.js").read_text("utf-8")
     script = tmp_path / "asked.mjs"
@@ -68,10 +71,16 @@ def test_a_held_call_waits_and_a_noted_refusal_is_of_its_agent(tmp_path):
     told = subprocess.run([str(NODE), script], capture_output=True, check=True, timeout=60)
     lines = json.loads(told.stdout)
     kinds = [line["kind"] for line in lines]
-    assert kinds == ["waits", "waits", "refused", "refused", "refused", "waits"]
-    assert [(line["who"], line["what"]) for line in lines[3:5]] == [("bob", "pay")] * 2
-    assert lines[3]["whys"][0]["code"] == "structure/payload_invalid"
-    assert lines[5]["whys"] == [{"code": "asked because", "message": "pay: euro > 40"}]
+    assert kinds == ["waits"] * 2 + ["refused"] * 4 + ["waits", "admitted"]
+    assert [(line["who"], line["what"]) for line in lines[4:6]] == [("bob", "pay")] * 2
+    assert lines[4]["whys"][0]["code"] == "structure/payload_invalid"
+    assert lines[5]["whys"] == [{"code": "payload_invalid", "message": "got 900"}]
+    assert lines[6]["whys"] == [{"code": "asked because", "message": "pay: euro > 40"}]
+    assert [lines[7][part] for part in ("who", "what", "detail")] == [
+        "ann",
+        "settled bank.send as done",
+        "it is paid",
+    ]
 
 
 def test_a_player_is_given_what_a_line_says_of_a_record():

@@ -1,6 +1,7 @@
 // One request for approval as a card: what, by whom, what it would change, and the ways to decide.
 
 import { made } from "./chart.js";
+import { button, decisionForm, pair, sayUnread } from "./decision_form.js";
 import { parseExactly } from "./exact_json.js";
 import { span, tame, whole } from "./format.js";
 import { Reading } from "./reading.js";
@@ -8,7 +9,6 @@ import { tree } from "./tree.js";
 import { appendWritten, pathText, prose, remarkElements, written } from "./values.js";
 
 const CHANGES_SHOWN = 50;
-const REASON_CHARS_MAX = 2_000;
 
 const OUTSIDE = "The function runs outside this world; placet does not know what it changes.";
 
@@ -35,8 +35,6 @@ export class Card {
     this.reading = new Reading(() => this.gate());
     this.element = made("article", `plan ${approval.state}`);
     this.element.dataset.id = approval.id;
-    this.error = made("p", "form-error");
-    this.error.setAttribute("role", "alert");
     this.left = made("b");
     this.age = made("span");
     this.element.append(
@@ -143,11 +141,10 @@ export class Card {
     if (by && by !== "approvals.recorder") part.append(" by ", made("bdi", "who", prose(by)));
     if (reason) part.append(": ", this.reading.text("bdi", "", reason));
     if (other) part.append(" ", made("span", "quiet", "What was approved in its place is below."));
-    const whole_ = made("div", "ended");
-    whole_.tabIndex = -1;
-    whole_.append(part, this.ends());
-    this.ended = whole_;
-    return whole_;
+    this.ended = made("div", "ended");
+    this.ended.tabIndex = -1;
+    this.ended.append(part, this.ends());
+    return this.ended;
   }
 
   /** Count how the approved calls ended, beside the decision: their own lines may be out of sight. */
@@ -165,47 +162,24 @@ export class Card {
 
   form() {
     const title = titleOf(this.approval);
-    const form = made("div", "decide");
-    const label = made("label", "small", "Reason ");
-    this.reason = made("input");
-    this.reason.maxLength = REASON_CHARS_MAX;
-    this.reason.autocomplete = "off";
-    label.append(this.reason);
-    const row = made("div", "actions");
-    const button = (text, className, act) => {
-      const made_ = made("button", className, text);
-      made_.type = "button";
-      made_.setAttribute("aria-label", `${text}: ${title}`);
-      made_.addEventListener("click", act);
-      row.append(made_);
-      return made_;
-    };
-    this.approve = button("Approve", "primary", () => this.decide({ decision: "approve" }));
-    button("Deny", "", () => this.decide({ decision: "deny" }));
-    this.amendButton = button("Amend", "", () => this.amend());
-    this.row = row;
-    this.unread = made("p", "small unread");
-    this.unread.id = `unread-${this.approval.id}`;
-    this.approve.setAttribute("aria-describedby", this.unread.id);
+    const { form, reason, row, unread, error } = decisionForm(this.approval.id, "Reason ");
+    this.approve = button("Approve", "primary", () => this.decide({ decision: "approve" }), title);
+    this.approve.setAttribute("aria-describedby", unread.id);
+    this.amendButton = button("Amend", "", () => this.amend(), title);
+    row.append(this.approve, button("Deny", "", () => this.decide({ decision: "deny" }), title), this.amendButton);
     this.editor = made("div", "amend");
     this.editor.hidden = true;
-    form.append(label, this.unread, row, this.editor, this.error);
+    row.after(this.editor);
+    Object.assign(this, { reason, row, unread, error });
     return form;
   }
 
   /** Keep the approval back while a part of what is approved is not shown. */
   gate() {
     if (!this.approve) return;
-    const readings = [this.reading, ...(this.foreseen ? [this.foreseen.reading] : [])];
-    const unread = readings.reduce((sum, one) => sum + one.unread, 0);
-    this.approve.disabled = unread > 0;
-    if (this.instead) this.instead.disabled = unread > 0 || !this.foreseen;
-    this.unread.hidden = unread === 0;
-    if (!unread) return;
-    const all = made("button", "rest", "show everything");
-    all.type = "button";
-    all.addEventListener("click", () => { for (const one of readings) one.openAll(); });
-    this.unread.replaceChildren(`${unread === 1 ? "A part is" : `${whole(unread)} parts are`} not shown. Open ${unread === 1 ? "it" : "them"} to approve, or `, all);
+    const isHeld = sayUnread(this.unread, [this.reading, ...(this.foreseen ? [this.foreseen.reading] : [])], "approve") > 0;
+    this.approve.disabled = isHeld;
+    if (this.instead) this.instead.disabled = isHeld || !this.foreseen;
   }
 
   /** Open the arguments as JSON, a field for each call, in place of the decisions about the request as it is. */
@@ -227,13 +201,9 @@ export class Card {
     });
     const row = made("div", "actions");
     const acts = [["Show what would run", "", () => this.look()], ["Approve these instead", "primary", () => this.decideAmended()], ["Cancel", "", () => this.cancel()]];
-    [this.lookButton, this.instead] = acts.map(([text, className, act]) => {
-      const button = made("button", className, text);
-      button.type = "button";
-      button.addEventListener("click", act);
-      row.append(button);
-      return button;
-    });
+    const buttons = acts.map((one) => button(...one));
+    row.append(...buttons);
+    [this.lookButton, this.instead] = buttons;
     this.preview = made("div", "foreseen");
     this.preview.tabIndex = -1;
     this.preview.hidden = true;
@@ -270,13 +240,15 @@ export class Card {
       return;
     }
     this.lookButton.disabled = true;
+    const fields = this.fields;
     const { shown, problem } = await this.foresee({ decision: "amend", calls: calls.map(({ kind, payload }) => ({ kind, payload })), digest: this.approval.digest });
+    if (this.fields !== fields) return; // canceled meanwhile
     this.lookButton.disabled = false;
     if (problem) {
       this.explain(problem);
       return;
     }
-    if (this.fields.some(({ area }, number) => area.value !== calls[number].text)) return;
+    if (fields.some(({ area }, number) => area.value !== calls[number].text)) return;
     const reading = new Reading(() => this.gate());
     this.foreseen = { calls, digest: shown.digest, reading };
     this.preview.append(
@@ -353,10 +325,4 @@ function pairOfRisk(risk) {
   const line = made("p", "small facts");
   line.append(pair("risk", made("bdi", "", tame(risk)), `risk ${risk}`));
   return line;
-}
-
-function pair(key, shown, className = "") {
-  const part = made("span", className);
-  part.append(made("span", "key", `${key} `), shown);
-  return part;
 }

@@ -2,7 +2,7 @@
 
 import { ask, Refusal } from "./api.js";
 import { Card } from "./approval_card.js";
-import { byId, show } from "./chart.js";
+import { byId, place, show } from "./chart.js";
 import { parseExactly, writeExactly } from "./exact_json.js";
 
 const DECIDE_MS = 120_000; // an approved call is submitted before the answer comes
@@ -117,7 +117,7 @@ function showAll(open, followed, worldPath) {
     shown.set(approval.id, card);
   }
   cards = shown;
-  place([...shown.values()].map(({ element }) => element));
+  place(byId("approvals-body"), [...shown.values()].map(({ element }) => element));
   show("approvals", isWhole() || shown.size > 0);
 }
 
@@ -126,8 +126,8 @@ function inOrder(open, followed, found) {
   const order = [...cards.keys()].filter((id) => found.has(id));
   for (const { id, amends, amended_by: amendedBy } of [...open, ...[...followed].reverse()]) {
     if (order.includes(id)) continue;
-    const place = order.includes(amends) ? order.indexOf(amends) + 1 : order.includes(amendedBy) ? order.indexOf(amendedBy) : order.length;
-    order.splice(place, 0, id);
+    const at = order.includes(amends) ? order.indexOf(amends) + 1 : order.includes(amendedBy) ? order.indexOf(amendedBy) : order.length;
+    order.splice(at, 0, id);
   }
   return order;
 }
@@ -137,14 +137,6 @@ const isWhole = () => byId("approvals").hasAttribute("data-whole");
 
 // What only counts down is no change of the card.
 const comparable = ({ left_s: _, age_s: _age, ...approval }) => JSON.stringify(approval);
-
-/** Put elements into the list in order, and move none that is there already: it may have the focus. */
-function place(elements) {
-  const list = byId("approvals-body");
-  const wanted = new Set(elements);
-  for (const one of [...list.children]) if (!wanted.has(one)) one.remove();
-  elements.forEach((one, index) => { if (list.children[index] !== one) list.insertBefore(one, list.children[index] ?? null); });
-}
 
 /** Ask what an amendment would approve; give {shown}, or {problem}. */
 async function foresee(id, amendment, worldPath) {

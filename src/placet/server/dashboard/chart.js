@@ -21,6 +21,13 @@ export function write(id, text) {
 
 export const show = (id, isShown) => { byId(id).hidden = !isShown; };
 
+/** Put elements into a list in order, and move none that is there already: it may have the focus. */
+export function place(list, elements) {
+  const wanted = new Set(elements);
+  for (const one of [...list.children]) if (!wanted.has(one)) one.remove();
+  elements.forEach((one, index) => { if (list.children[index] !== one) list.insertBefore(one, list.children[index] ?? null); });
+}
+
 /** Clear a canvas, sized for the screen; return {context, width, height, color}, null if it is not shown.
  * `color` reads a color of the page's style. */
 export function sketch(canvas) {

@@ -1,39 +1,43 @@
 // The calls whose outcome is unknown: a person finds out what happened, and says it here.
 
 import { ask } from "./api.js";
-import { byId, made, show } from "./chart.js";
+import { byId, made, place, show } from "./chart.js";
+import { button, decisionForm, pair, sayUnread } from "./decision_form.js";
 import { parseExactly } from "./exact_json.js";
-import { safe, tame } from "./format.js";
+import { tame } from "./format.js";
 import { Reading } from "./reading.js";
 import { tree } from "./tree.js";
 
-const REASON_CHARS_MAX = 2_000;
 const SETTLE_MS = 120_000;
 const OUTCOMES = [["done", "It was done"], ["failed", "It was not done"]];
 
 let cards = new Map();
+let turn = 0;
 
 /** Read the effects in doubt, and show those that the token may see. Give how many the reader may settle. */
 export async function readDoubts(worldPath) {
+  const asked = ++turn;
   const { doubts } = await ask(worldPath("/approvals/doubts"), { parse: parseExactly });
+  if (asked === turn) showAll(doubts, worldPath); // else the answer is of another world or token, or older than what is shown
+  return [...cards.values()].filter(({ decides }) => decides).length;
+}
+
+function showAll(doubts, worldPath) {
   const shown = new Map();
   for (const doubt of doubts) {
     const before = cards.get(doubt.effect);
     const text = JSON.stringify(doubt);
     // A card whose reason is being written is not made anew.
-    shown.set(doubt.effect, before?.text === text ? before : { text, element: cardOf(doubt, worldPath) });
+    shown.set(doubt.effect, before?.text === text ? before : { text, decides: doubt.decides, element: cardOf(doubt, worldPath) });
   }
   cards = shown;
-  const list = byId("doubts-body");
-  const wanted = [...shown.values()].map(({ element }) => element);
-  for (const one of [...list.children]) if (!wanted.includes(one)) one.remove();
-  wanted.forEach((one, index) => { if (list.children[index] !== one) list.insertBefore(one, list.children[index] ?? null); });
+  place(byId("doubts-body"), [...shown.values()].map(({ element }) => element));
   show("doubts", shown.size > 0);
-  return doubts.filter(({ decides }) => decides).length;
 }
 
 /** Show none, as for another world. */
 export function clearDoubts() {
+  turn += 1;
   cards = new Map();
   byId("doubts-body").replaceChildren();
   show("doubts", false);
@@ -43,39 +47,32 @@ function cardOf(doubt, worldPath) {
   const { effect, kind, call, agent, payload, why, decides } = doubt;
   const card = made("article", "plan open");
   card.dataset.effect = effect;
-  const reading = new Reading(() => {});
+  let gate = () => {};
+  const reading = new Reading(() => gate());
   const facts = made("p", "small facts");
-  for (const [key, text] of [["by", safe(agent)], ["key", safe(call || effect)]]) {
-    const part = made("span");
-    part.append(made("span", "key", `${key} `), made("bdi", "", text));
-    facts.append(part);
-  }
+  facts.append(pair("by", reading.text("bdi", "", agent)), pair("key", reading.text("bdi", "", call || effect)));
   card.append(reading.text("h3", "", kind), facts, tree(payload, true, reading));
   card.append(made("h4", "", "Why its outcome is unknown"), reading.text("p", "", why || "It was started, and no outcome is recorded."));
-  if (decides) card.append(formOf(doubt, worldPath));
-  else card.append(made("p", "small quiet", "This token speaks for the agent, so another person settles it."));
+  if (decides) {
+    const { form, hold } = formOf(doubt, reading, worldPath);
+    card.append(form);
+    gate = hold;
+    gate();
+  } else card.append(made("p", "small quiet", "This token speaks for the agent, so another person settles it."));
   return card;
 }
 
-function formOf({ effect, kind }, worldPath) {
-  const form = made("div", "decide");
-  const label = made("label", "small", "How do you know? ");
-  const reason = made("input");
-  reason.maxLength = REASON_CHARS_MAX;
-  reason.autocomplete = "off";
-  label.append(reason);
-  const row = made("div", "actions");
-  const error = made("p", "form-error");
-  error.setAttribute("role", "alert");
-  const buttons = OUTCOMES.map(([outcome, text]) => {
-    const button = made("button", "", text);
-    button.type = "button";
-    button.setAttribute("aria-label", `${text}: ${tame(kind, 300)}`);
-    button.addEventListener("click", () => settle(outcome));
-    return button;
-  });
+/** Make {form, hold}; `hold` keeps its buttons back while a part of what is settled is not shown. */
+function formOf({ effect, kind }, reading, worldPath) {
+  const { form, reason, row, unread, error } = decisionForm(effect, "How do you know? ");
+  const buttons = OUTCOMES.map(([outcome, text]) => button(text, "", () => settle(outcome), tame(kind, 300)));
+  for (const one of buttons) one.setAttribute("aria-describedby", unread.id);
   row.append(...buttons);
-  form.append(label, row, error);
+
+  function hold() {
+    const isHeld = sayUnread(unread, [reading], "settle") > 0;
+    for (const one of buttons) one.disabled = isHeld;
+  }
 
   async function settle(outcome) {
     error.textContent = "";
@@ -85,8 +82,9 @@ function formOf({ effect, kind }, worldPath) {
       await readDoubts(worldPath).catch(() => {}); // the next round reads them
     } catch (fault) {
       error.textContent = tame(fault.message, 500);
-      for (const one of [reason, ...buttons]) one.disabled = false;
+      reason.disabled = false;
+      hold();
     }
   }
-  return form;
+  return { form, hold };
 }

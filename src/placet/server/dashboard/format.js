@@ -150,7 +150,12 @@ const REQUESTS = {
   "approvals.decide": ({ id, by, decision, reason }) => (decision === "approve" || decision === "deny"
     ? [by, `${DECISIONS[decision]} request ${tame(id, 60)}`, reason]
     : ["", `request ${tame(id, 60)} ${DECISIONS[decision] ?? tame(decision)}`, reason]),
+  "approvals.settle": ({ by, kind, outcome, reason }) => [by, `settled ${tame(kind, 64)} as ${tame(outcome)}`, reason],
 };
+const REFUSE = ".refuse_calls";
+
+/** Whether an intent is a record about requests or calls of agents, who are named in its payload. */
+export const isNote = ({ kind }) => Object.hasOwn(REQUESTS, kind) || kind.endsWith(REFUSE);
 
 function ofBatch(event, line) {
   line.kind = event.type === "batch" ? outcomeOf(event.intents) : event.type === "refused" ? (isHeld(event) ? "waits" : "refused") : "other";
@@ -181,18 +186,18 @@ function ofBatch(event, line) {
   return line;
 }
 
-/** Whether a batch was refused for nothing but the approval of a person. */
-const isHeld = ({ is_held: told, refusals }) => told ?? (refusals ?? []).every(([, , code]) => code.split(".").at(-1) === "approval_required");
+/** Whether a batch was refused for nothing but the approval of a person; without refusals, which not every token is shown, it is unknown. */
+const isHeld = ({ is_held: told, refusals }) => told ?? (refusals?.length > 0 && refusals.every(([, , code]) => code.split(".").at(-1) === "approval_required"));
 
-/** Return the refused calls that the intents of a live event note; the player has them beside the intents. */
+/** Return the refused calls that the intents of a live event note, without their stages; the player has them beside the intents. */
 const notedIn = (intents) => intents.flatMap(({ kind, payload: given }) =>
-  (kind.endsWith(".refuse_calls") && Array.isArray(given?.calls)
-    ? given.calls.map(({ tool, codes, message }) => ({ agent: given.agent, tool, refusal: [null, "call", (codes ?? []).join(", "), message] }))
+  (kind.endsWith(REFUSE) && Array.isArray(given?.calls)
+    ? given.calls.map(({ tool, codes, message }) => ({ agent: given.agent, tool, refusal: [null, null, (codes ?? []).join(", "), message] }))
     : []));
 
 function withWhys(refusals, line) {
   line.whys = refusals.slice(0, WHYS_MAX).map(([, stage, code, message]) =>
-    ({ code: `${tame(stage)}/${tame(code)}`, message: readable(tame(message ?? "", 300)) }));
+    ({ code: [stage, code].filter((one) => one !== null).map((one) => tame(one)).join("/"), message: readable(tame(message ?? "", 300)) }));
   if (refusals.length > WHYS_MAX) line.whys.push({ code: `${refusals.length - WHYS_MAX} more`, message: "" });
   return line;
 }

@@ -3,7 +3,7 @@
 import { ask, Refusal } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
 import { failure } from "./failures.js";
-import { said, span, tame, whole } from "./format.js";
+import { isNote, said, span, tame, whole } from "./format.js";
 import { tracedRows } from "./player_series.js";
 import { story } from "./player_story.js";
 import { cellText, tree } from "./tree.js";
@@ -127,10 +127,11 @@ function rowEvent(id) {
 
 function buttonsOf(event) {
   const first = event.intents?.[0];
+  const act = event.intents?.find((one) => !isNote(one));
   const names = [...new Set((event.intents ?? []).map(({ agent_id: name }) => name))];
   return row(
     button("Why", () => answer("Asking why …", () => why(event))),
-    first && button("Story of this request", () => showStory(first.agent_id, keyOf(first.req_id))),
+    act && button("Story of this request", () => showStory(act.agent_id, keyOf(act.req_id))),
     button("Go there", () => doors.jump({ record: event.record, batch: event.batch })),
     ...names.slice(0, 4).map((name) => {
       const element = button("", () => inspectEntity(null, name));
