@@ -145,8 +145,8 @@ class AgentRecords:
     def _is_settled_by(self, payload: Mapping[str, Json]) -> bool:
         """Return whether a person settles an effect of the agent, by the payload of the record."""
         if not self._request:
-            return payload["agent"] == self._agent
-        effect = payload["effect"]  # any text, if its batch was refused
+            return bool(payload["agent"] == self._agent)
+        effect = str(payload["effect"])  # any text, if its batch was refused
         return any(effect.endswith(f"/{seq}/{index}") for seq, index in self._effects)
 
     def _note_request(self, intent: Mapping[str, Json]) -> None:

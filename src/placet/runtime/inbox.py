@@ -80,7 +80,7 @@ _MARGIN_S: Final = 0.001
 
 _NOT_AS_SHOWN: Final = Refusal(
     NOT_FORESEEN,
-    "the amendment would now do something other than what was shown; look at it again",
+    "the result of the amendment has changed since it was shown; look at it again",
     index=0,
     at="/id",
 )
@@ -279,7 +279,7 @@ class Inbox:
         Returns:
             The request after the decision, with the verdict. It is `open` if the decision was not
             recorded: the person may not decide, a quota is exhausted, or the amendment is refused.
-            It is `stale` if the intents would now do something other than what was shown. The
+            It is `stale` if the result of the intents has changed since it was shown. The
             request that an amendment made is `approval.amended_by`.
 
         Raises:

@@ -26,7 +26,7 @@ class WorldLogger:
         log_format: As in `configure_logging`.
         level: As in `configure_logging`.
         world: Name of the world.
-        reports: Keeps the latest faults; None: a store of its own that no page reads.
+        reports: Keeps the latest faults; None: they are kept for this logger alone.
     """
 
     def __init__(
