@@ -140,3 +140,9 @@ def test_a_misspelled_draw_of_a_view_is_answered_with_the_nearest():
     with pytest.raises(AttributeError) as raised:
         view.random.choice([1, 2])  # type: ignore[attr-defined]  # as of Python's module
     assert "view.random" in describe_error(raised.value)
+
+
+def test_the_settings_of_a_view_are_answered_with_where_a_policy_reads_them():
+    view = View(0, 0.0, "ann", {})
+    with pytest.raises(AttributeError, match="a view has no 'settings': a policy that is a class"):
+        view.settings  # noqa: B018 # the attribute is asked for

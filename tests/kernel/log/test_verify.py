@@ -313,6 +313,39 @@ def test_a_rule_that_reads_a_global_is_named_with_its_draws():
     assert found.as_dict()["draws"][1]["value"] == found.draws[1].value
 
 
+class Curious(Domain):
+    """A rule that reads in every way."""
+
+    name, version = "curious", "1"
+
+    def __init__(self) -> None:
+        self.kinds = (Kind("Read", Amount, self.read),)
+
+    def read(self, draft: Draft, given: Intent) -> None:
+        for _ in range(2):
+            draft.get(COUNTS, "it", "count")
+            draft.exists(COUNTS, "it")
+        draft.entity(COUNTS, "it")
+        draft.create(COUNTS, "it", {"count": 1})
+        draft.entity(COUNTS, "other")
+        draft.entity(COUNTS, "it")
+
+
+@pytest.mark.parametrize("records_reads", [True, False])
+def test_a_dry_run_has_each_read_of_a_rule_once(records_reads):
+    log: list[bytes] = []
+    kernel_of(Curious(), sink=log).decide([intent("Read", req_id="p")])
+    past = Verifier([Curious()])
+    past.records_reads = records_reads
+    for data in log[:-1]:
+        past.apply(data)
+    record = decode_record(log[-1])
+    assert isinstance(record, Admitted)
+    assert past.dry_run(record) is not None
+    reads = [("it", "count", None), ("it", None, None), ("other", None, None)]
+    assert [read[2:] for read in past.reads] == (reads if records_reads else [])
+
+
 def lived() -> list[bytes]:
     """A log with a record of every type."""
     log: list[bytes] = []
