@@ -27,7 +27,7 @@ OTHER_PARTS = {
     "{approval_id}": "a1",
     "{approval}": "a1",
     "{phase}": "hull",
-    "{key}": "k",
+    "{key:path}": "k",
 }
 QUERIES = {
     "get_verdict": "?agent_id=bob&req_id=1",

@@ -62,6 +62,23 @@ async def test_the_worker_that_calls_runs_its_function(monkeypatch):
     assert len(mine.ran) == 3
 
 
+@pytest.mark.parametrize("key", ["m1#2", "m1?wait_s=0", "m/1", "a/../m1", "m%31", "..", "ä 1"])
+async def test_a_key_of_any_characters_names_its_own_call(monkeypatch, key):
+    """As a part of a path it could be cut, and name another call or none."""
+    mine = Shop()
+    mine.breaks.add("mail")
+    async with (
+        served(Shop().tools) as transport,
+        worker(transport, mine.tools, monkeypatch, wait_s=5.0) as gate,
+    ):
+        assert (await gate.call("mail", key="m1", to="bob")).status == "doubt"
+        assert (await gate.call("lookup", key=key, order="A7")).status == "done"
+        assert (await gate.outcome(key)).output == {"order": "A7", "euro": 42}
+        with pytest.raises(LookupError, match="in doubt"):
+            await gate.settle(key, done=True)
+        assert (await gate.outcome("m1")).status == "doubt"
+
+
 async def test_refusals_and_quotas_are_the_servers(monkeypatch):
     tools = Tools("desk")
 

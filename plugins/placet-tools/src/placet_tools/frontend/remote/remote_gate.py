@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from inspect import iscoroutinefunction
 from typing import Any, Final, NoReturn, Self
+from urllib.parse import quote
 
 import httpx
 from anyio import to_thread
@@ -161,7 +162,7 @@ class RemoteGate(Gate):
             LookupError: The server has no such call.
             GateUnreachable: The server cannot be reached, or refuses this program.
         """
-        path = f"calls/{key}?claims=true"
+        path = f"calls/{_segment(key)}?claims=true"
         outcomes = await self._tasks.shielded(self._until_ended("GET", path, None))
         return outcomes[0] if outcomes else Outcome("running", message=NOT_ENDED, key=key)
 
@@ -192,7 +193,7 @@ class RemoteGate(Gate):
         except ENCODE_ERRORS as error:
             body["output"] = {"not_recorded": f"the output is no JSON: {error}"}
         try:
-            await self._ask("POST", f"effects/{claim['key']}", body)
+            await self._ask("POST", f"effects/{_segment(claim['key'])}", body)
         except LookupError:
             return  # the claim is over: the outcome of the call has the doubt
 
@@ -228,7 +229,7 @@ class RemoteGate(Gate):
         """
         body: dict[str, Json] = {"ending": "done" if done else "not_done", "output": output}
         body |= {"by": by, "reason": reason} if by or reason else {}
-        (outcome,) = (await self._ask("POST", f"effects/{key}", body))["outcomes"]
+        (outcome,) = (await self._ask("POST", f"effects/{_segment(key)}", body))["outcomes"]
         return Outcome(**{**outcome, "codes": tuple(outcome["codes"])})
 
     # approvals
@@ -241,10 +242,10 @@ class RemoteGate(Gate):
             GateUnreachable: The server cannot be reached, or refuses this program.
         """
         request = approval if isinstance(approval, str) else approval.id
-        found = await self._ask("GET", f"approvals/{request}")
+        found = await self._ask("GET", f"approvals/{_segment(request)}")
         while found["state"] == "open":
             await asyncio.sleep(_LOOK_SECONDS)
-            found = await self._ask("GET", f"approvals/{request}")
+            found = await self._ask("GET", f"approvals/{_segment(request)}")
         applied = found
         if found["amended_by"]:
             applied = await self._ask("GET", f"approvals/{found['amended_by']}")
@@ -332,6 +333,11 @@ class RemoteGate(Gate):
         if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY:
             raise ValueError(detail)
         raise GateUnreachable(f"the server {self._url} answered {answer.status_code}: {detail}")
+
+
+def _segment(name: str) -> str:
+    """Return a name as one segment of a path: `r1#2` and `r1?2` are other calls than `r1`."""
+    return quote(name, safe="").replace(".", "%2E")  # the client would resolve `..`
 
 
 def _detail(answer: httpx.Response) -> str:

@@ -176,7 +176,7 @@ async def submit_calls(world: str, request: Request) -> Json:
     return _as_json(answer)
 
 
-@table.on("GET", "/calls/{key}", "Get the outcome of a call", "CallsAnswer", *OF_WORLD)
+@table.on("GET", "/calls/{key:path}", "Get the outcome of a call", "CallsAnswer", *OF_WORLD)
 async def get_call(world: str, key: str, request: Request, query: CallQuery) -> Json:
     """Return the outcome of a call; wait for one that runs, and not for a person."""
     _, _, orchestrator = entered(request, world, Role.OPERATOR)
@@ -189,7 +189,7 @@ async def get_call(world: str, key: str, request: Request, query: CallQuery) -> 
 
 @table.on(
     "POST",
-    "/effects/{key}",
+    "/effects/{key:path}",
     "Settle a call",
     "CallsAnswer",
     409,
