@@ -221,14 +221,19 @@ def error_of(verdict: Verdict) -> PlacetError:
     return error_type(first)(message, verdict=verdict)
 
 
-_TEXT_CHARS_MAX: Final = 1_000
+TEXT_CHARS_MAX: Final = 1_000
+"""Characters of the text of an error that a log takes."""
 
 
-def describe_error(error: BaseException) -> str:
+def describe_error(error: BaseException, *, chars_max: int | None = TEXT_CHARS_MAX) -> str:
     """Return the text of an error as a log takes it: bounded in length and valid Unicode.
 
     It ends with an advice if the error is a change of an immutable value in place. If its own `str`
     raises, it is the name of its type.
+
+    Args:
+        error: The error.
+        chars_max: Length of the text; None for all of it, of a caller that cuts it.
     """
     name = type(error).__name__
     try:
@@ -238,7 +243,7 @@ def describe_error(error: BaseException) -> str:
             words += f"; {advice}"
     except Exception:  # noqa: BLE001  # the boundary of plug-in code: a hostile object
         return name
-    return words[:_TEXT_CHARS_MAX].encode("utf-8", "replace").decode()
+    return words[:chars_max].encode("utf-8", "replace").decode()
 
 
 _IMMUTABLE: Final = (

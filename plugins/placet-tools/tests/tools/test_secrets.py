@@ -1,13 +1,16 @@
 """A secret reaches the function of its call, and nothing else."""
 
+import json
 from typing import Annotated
+from urllib.parse import quote, urlencode
 
 import pytest
 from tests.tools.killed_shop import config
 from tests.tools.shop import QUIET
 
 from placet import Inbox
-from placet_tools import Gate, Secret, Tools
+from placet.schemas.errors import TEXT_CHARS_MAX
+from placet_tools import Gate, NotDone, Secret, Tools
 from placet_tools.frontend import executors
 from placet_tools.frontend.framework_calls import FrameworkCalls, ModelCall
 
@@ -39,6 +42,50 @@ async def test_a_result_does_not_repeat_the_secret(room, user, status, text):
         assert outcome.status == status
         assert text in f"{outcome.output} {outcome.message}"
         assert WORD not in f"{outcome}"
+
+
+LINES = "-----BEGIN KEY-----\nab'cd\"ef\\é+/==\n-----END KEY-----"
+LONG = "".join(f"{number:04}" for number in range(500))
+SPELLED = [
+    (WORD, KeyError),
+    (LINES, KeyError),
+    (LINES, lambda word: ValueError(f"no key: {word!r}")),
+    (LINES, lambda word: ValueError(json.dumps({"key": word}))),
+    (LINES, lambda word: ValueError(json.dumps({"key": word}, ensure_ascii=False))),
+    (LINES, lambda word: ConnectionError(f"GET https://a.example/?{urlencode({'key': word})}")),
+    (LINES, lambda word: ConnectionError(f"GET https://a.example/{quote(word, safe='')}")),
+    (LONG, lambda word: ValueError(f"no token: {word}")),
+    (WORD * 9, lambda word: ValueError("x" * (TEXT_CHARS_MAX - 60) + word)),
+]
+
+
+@pytest.mark.parametrize("kind", [NotDone, OSError])
+@pytest.mark.parametrize(("value", "error_of"), SPELLED)
+async def test_the_text_of_an_exception_has_no_spelling_of_the_secret(value, error_of, kind):
+    """Nor a part of one, where the text is cut."""
+    tools = Tools("shop")
+
+    @tools.tool()
+    def login(password: Annotated[str, Secret]) -> None:
+        raise kind(f"{error_of(password)!s}")
+
+    async with Gate(tools, config=QUIET) as gate:
+        outcome = await gate.call("login", password=value)
+    assert outcome.status == ("failed" if kind is NotDone else "doubt")
+    parts = [value[start : start + 5] for start in range(len(value) - 5)]
+    assert [part for part in parts if part.isalnum() and part in outcome.message] == []
+
+
+async def test_the_longer_of_two_secrets_and_a_number_are_removed():
+    tools = Tools("shop")
+
+    @tools.tool()
+    def login(pin: Annotated[str, Secret], password: Annotated[str, Secret]) -> object:
+        return {"sent": f"{password} {pin}", "pin": int(pin), "is_new": True}
+
+    async with Gate(tools, config=QUIET) as gate:
+        outcome = await gate.call("login", pin="4711", password="4711-tulip")
+    assert outcome.output == {"sent": "[secret] [secret]", "pin": "[secret]", "is_new": True}
 
 
 async def test_the_same_value_is_the_same_call(room):

@@ -19,13 +19,13 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from placet.kernel.plugin.domain import EffectHandler
 from placet.schemas.codec import Json
 from placet.schemas.effect import DoNotRetry, Effect, OutcomeUnknown, RetryAfter
-from placet.schemas.errors import PlacetError, describe_error
+from placet.schemas.errors import TEXT_CHARS_MAX, PlacetError, describe_error
 from placet_tools.domain import ToolsDomain
 from placet_tools.frontend.claims import executors_of as waiting_executors_of
 from placet_tools.frontend.parts.frames import without_variables
 from placet_tools.frontend.parts.opening import values_of
 from placet_tools.frontend.parts.part_store import PartMissing
-from placet_tools.frontend.parts.sealed_values import SealedValues
+from placet_tools.frontend.parts.sealed_values import SealedValues, without_secrets
 from placet_tools.frontend.parts.secrets_in_memory import SecretMissing
 from placet_tools.tool import KEY_PARAMETER, DeclaredTool, NotDone, faults_of
 
@@ -159,7 +159,7 @@ class _Call:
 
     def _failure(self, error: BaseException) -> BaseException:
         tool = self._tool
-        text = str(self.output(describe_error(error))) if tool.marks else describe_error(error)
+        text = self._text_of(error) if tool.marks else describe_error(error)
         if isinstance(error, DoNotRetry):
             return NotDone(text) if tool.marks else error
         if isinstance(error, OutcomeUnknown):
@@ -173,6 +173,11 @@ class _Call:
         return (
             RetryAfter(error.seconds, text) if isinstance(error, RetryAfter) else ToolRaised(text)
         )
+
+    def _text_of(self, error: BaseException) -> str:
+        """Return the text of an exception as the log holds it, cut where no secret is cut."""
+        whole = without_secrets(describe_error(error, chars_max=None), self._secrets)
+        return str(self.output(whole[:TEXT_CHARS_MAX]))
 
     def cause(self, error: BaseException) -> BaseException | None:
         """Return the cause of a failure: not an exception whose text may have values."""

@@ -4,11 +4,13 @@
 The intent of a call, and so the log, has a form of the value: a keyed digest. Rules see forms.
 """
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, Any, Final, NoReturn, TypeAlias, get_args, get_origin
+from urllib.parse import quote, quote_plus
 
 from pydantic import Field
 
@@ -195,17 +197,37 @@ def hidden(
     return shown
 
 
-def without_words(value: Any, words: Mapping[str, str]) -> Any:  # noqa: ANN401  # JSON
-    """Return a value in which words are replaced wherever its texts and names contain them."""
-    if isinstance(value, str):
-        for word, instead in words.items():
-            value = value.replace(word, instead)
+def spellings(word: str) -> set[str]:
+    """Return a word as it is, and as a `repr`, JSON, and the address of a request have it."""
+    escaped = repr(f"{word}'\"")[1:-4]  # with both quotes, so that the single ones are escaped
+    texts = {word, escaped, escaped.replace("\\'", "'"), quote(word), quote_plus(word)}
+    return texts | {quote(word, safe=""), json.dumps(word)[1:-1], to_json(word).decode()[1:-1]}
+
+
+def without_words(value: Any, words: Collection[str], instead: str) -> Any:  # noqa: ANN401  # JSON
+    """Return a value in which words are replaced wherever its texts and names contain them.
+
+    So is a number that is written like one of them. Of two words at one place the longer one is
+    replaced.
+    """
+    if not words:
         return value
+    longest_first = sorted(words, key=len, reverse=True)
+    return _replaced(value, re.compile("|".join(map(re.escape, longest_first))), instead)
+
+
+def _replaced(value: Any, words: "re.Pattern[str]", instead: str) -> Any:  # noqa: ANN401  # JSON
+    if isinstance(value, str):
+        return words.sub(lambda _: instead, value)
     if isinstance(value, Mapping):
-        return {without_words(key, words): without_words(one, words) for key, one in value.items()}
+        return {
+            _replaced(key, words, instead): _replaced(one, words, instead)
+            for key, one in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [without_words(one, words) for one in value]
-    return value
+        return [_replaced(one, words, instead) for one in value]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return instead if is_number and words.fullmatch(str(value)) else value
 
 
 def with_values(value: Any, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  # JSON

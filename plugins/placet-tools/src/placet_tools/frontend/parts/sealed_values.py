@@ -37,6 +37,7 @@ from placet_tools.parts.marks import (
     part_of,
     personal_form,
     secret_form,
+    spellings,
     subject_of,
     with_values,
     without_words,
@@ -290,7 +291,7 @@ class SealedValues:
             secrets: Secrets of the call, which are removed.
         """
         if _encoded(output) is not None:
-            output = without_words(output, dict.fromkeys(filter(None, secrets), _REMOVED))
+            output = without_secrets(output, secrets)
         subjects, content = _subjects(tool, call), _encoded(output)
         if content is None:  # its text could have a value
             why = f"with marked arguments, an output is JSON of at most {PART_BYTES_MAX} bytes"
@@ -350,6 +351,12 @@ class SealedValues:
         subjects, digest = part_of(form)
         calls = list(dict.fromkeys([key, undone_key(key)]))
         return from_canonical(self.store.get(subjects, digest, calls))
+
+
+def without_secrets(output: Json, secrets: Sequence[str]) -> Json:
+    """Return an output in which secrets are replaced, in each of their spellings."""
+    words = {spelling for secret in secrets if secret for spelling in spellings(secret)}
+    return without_words(output, words, _REMOVED)
 
 
 def _encoded(value: Json) -> bytes | None:
