@@ -191,6 +191,19 @@ async def test_a_full_disk_refuses_the_call(room, log):
         assert (await gate.call("mail", key="t2", order="B2", to=BOB)).status == "done"
 
 
+async def test_a_gate_that_cannot_open_its_parts_lets_go_of_the_log(room, log):
+    async with Gate(room.tools, store=f"sqlite:///{log}", config=QUIET) as gate:
+        await gate.call("mail", order="A7", to="bob@example.org")
+    keys = log.with_name("mail.db.keys")
+    saved = keys.read_bytes()
+    keys.write_bytes(b"no database")
+    with pytest.raises(StoreError, match="not a database"):
+        await Gate(room.tools, store=f"sqlite:///{log}", config=QUIET).__aenter__()
+    keys.write_bytes(saved)
+    async with Gate(room.tools, store=f"sqlite:///{log}", config=QUIET) as gate:
+        assert await gate.erase("A7")
+
+
 @pytest.mark.parametrize(("number", "subject"), [(7, "7"), (None, "null")])
 async def test_a_subject_is_named_by_its_text(room, number, subject):
     tools = type(room.tools)("shop")

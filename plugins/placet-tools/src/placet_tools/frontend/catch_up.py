@@ -39,21 +39,17 @@ async def catch_up(
         now: Returns the wall time.
 
     Raises:
-        ClosedError, StoreError: The world is closed, or its store has failed; it is then closed.
+        ClosedError, StoreError: The world is closed, or its store has failed.
     """
     config = world.config
     if config.read_only or config.clock != "realtime" or config.store.startswith("memory:"):
         return
-    try:
-        rows = await world.gateway.entities(domain.records.counts, [OPENED])
-        opened, wall = rows.get(OPENED), now()
-        if opened is not None:
-            noted = NotedTime(opened, opened["sim_ns"])
-            then = noted.wall_time(round(world.sim_time * SECOND_NS))
-            away = (wall - then).total_seconds()
-            await world.skip_time(min(max(away, 0.0), SKIP_SECONDS_MAX))
-        at = wall.isoformat(timespec="microseconds")
-        await world.submit([await recorder.own(NOTE_TIME, at=at)])
-    except BaseException:
-        await world.close()
-        raise
+    rows = await world.gateway.entities(domain.records.counts, [OPENED])
+    opened, wall = rows.get(OPENED), now()
+    if opened is not None:
+        noted = NotedTime(opened, opened["sim_ns"])
+        then = noted.wall_time(round(world.sim_time * SECOND_NS))
+        away = (wall - then).total_seconds()
+        await world.skip_time(min(max(away, 0.0), SKIP_SECONDS_MAX))
+    at = wall.isoformat(timespec="microseconds")
+    await world.submit([await recorder.own(NOTE_TIME, at=at)])

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
@@ -169,19 +170,24 @@ class Gate:
 
     async def __aenter__(self) -> Self:
         await self.world.__aenter__()
-        warn_of_dropped_policy(self.world, self._domain)
-        await catch_up(self.world, self._domain, self._recorder)
-        await self._resume()
-        if self._socket is not None:
-            listening = control_socket(self._socket, lambda: self)
-            try:
-                await self._listening.enter_async_context(listening)
-            except OSError as error:
-                await self.__aexit__()
-                raise StoreError(
-                    f"no terminal can decide the requests: {self._socket}: {error}"
-                ) from error
+        try:
+            warn_of_dropped_policy(self.world, self._domain)
+            await catch_up(self.world, self._domain, self._recorder)
+            await self._resume()
+            if self._socket is not None:
+                await self._listen(self._socket)
+        except BaseException:
+            await self.__aexit__()  # `async with` calls it of an opened gate alone
+            raise
         return self
+
+    async def _listen(self, path: Path) -> None:
+        """Answer `placet inbox` until the gate is closed."""
+        try:
+            await self._listening.enter_async_context(control_socket(path, lambda: self))
+        except OSError as error:
+            message = f"no terminal can decide the requests: {path}: {error}"
+            raise StoreError(message) from error
 
     async def _resume(self) -> None:
         """Continue the work that an earlier process left."""
