@@ -68,6 +68,19 @@ async def test_a_doubt_leaves_a_plan_open_until_a_person_settles_it(shop, gate):
     assert (await gate.outcome("p.0")).status == "undone"
 
 
+async def test_the_doubts_of_a_plan_are_settled_one_after_the_other(shop, gate):
+    shop.breaks, shop.fails = {"mail"}, {"unpay"}
+    mails = [("mail", {"to": "bob"}), ("mail", {"to": "eve"})]
+    plan = [("refund", {"order": "A"}), *mails, ("unpay", {"order": "B", "output": {"paid": 5}})]
+    async with asyncio.timeout(20):
+        assert statuses(await gate.plan(plan, key="p")) == ["done", "doubt", "doubt", "failed"]
+        shop.fails = set()
+        assert (await gate.settle("p.1", done=True)).status == "done"
+        assert (await gate.outcome("p.0")).status == "done"
+        assert (await gate.settle("p.2", done=False)).status == "failed"
+        assert (await gate.outcome("p.0")).status == "undone"
+
+
 async def test_no_agent_undoes_a_call_by_its_key(shop, gate):
     """The key of an undoing call gives no right: `approve_from` holds for it."""
     async with Gate(shop.tools, approve_from="medium", config=QUIET) as strict:

@@ -78,7 +78,8 @@ class PlanRunner(BackgroundTasks):
             ahead: Number of the gate's own intents before those of the calls.
         """
         keys = self._recorder.keys_of_tools(calls)
-        follower = self._follow(keys[0]) if len(keys) >= PLAN_MIN else None
+        if len(keys) >= PLAN_MIN:
+            self._follow(keys[0])
         effects = await self._world.outcomes(verdict, seconds_max=self._wait_s)
         by_seq = {effect.seq: effect for effect in effects}
         outcomes = []
@@ -92,14 +93,22 @@ class PlanRunner(BackgroundTasks):
                 outcomes.append(await self._records.outcome(call.key))  # with the reason
             else:
                 outcomes.append(await self._records.values.opened(of_effect(call, effect)))
-        if follower is None or not {"failed", "done"} <= {one.status for one in outcomes}:
+        is_in_part = {"failed", "done"} <= {one.status for one in outcomes}
+        if len(keys) < PLAN_MIN or not is_in_part or not await self.finish(keys[0]):
             return outcomes
-        await asyncio.shield(follower)
         return [await self._after_undo(one) for one in outcomes]
 
-    async def finish(self, plan: str) -> None:
-        """Undo the done calls of a plan of which a call has failed, once all have ended."""
-        await asyncio.shield(self._follow(plan))
+    async def finish(self, plan: str) -> bool:
+        """Undo the done calls of a plan of which a call has failed; return whether it has ended.
+
+        It has not while one of its calls runs, or is in doubt: they are undone after that.
+        """
+        following = self._follow(plan)
+        plans = await self._world.gateway.entities(self._domain.records.plans, [plan])
+        if plan in plans and plans[plan]["state"] == "running":
+            return False
+        await asyncio.shield(following)
+        return True
 
     def _follow(self, plan: str) -> "asyncio.Task[None]":
         """Return the task that finishes a plan; start it if there is none."""
