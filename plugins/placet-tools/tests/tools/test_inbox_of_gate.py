@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+import stat
 from typing import Annotated
 
 import pytest
@@ -9,6 +11,14 @@ from tests.tools.shop import notes_of
 
 from placet.schemas.errors import StoreError
 from placet_tools import Gate, Personal, Secret, Tools
+from placet_tools.frontend.inbox import control
+from placet_tools.frontend.inbox.control import (
+    LINE_BYTES_MAX,
+    ControlError,
+    ask_gate,
+    control_socket,
+)
+from tests.actors.real_time import until
 from tests.cli.command_line import run_process
 
 
@@ -99,6 +109,70 @@ async def test_a_gate_that_cannot_be_asked_says_so_at_its_making_or_opening(tmp_
         await gate.__aenter__()
     async with Gate(desk([]), store=f"sqlite:///{deep / 'desk.db'}"):
         pass  # the failed opening has let go of the log
+
+
+async def test_a_file_at_the_path_of_the_socket_is_left_alone(tmp_path):
+    (tmp_path / "desk.db.inbox").write_text("letters")
+    gate = Gate(desk([]), store=f"sqlite:///{tmp_path / 'desk.db'}", inbox=True)
+    with pytest.raises(StoreError, match=r"no terminal can decide .* that is no socket; move it"):
+        await gate.__aenter__()
+    assert (tmp_path / "desk.db.inbox").read_text() == "letters"
+
+
+async def test_the_socket_of_a_killed_process_is_replaced_and_that_of_another_gate_is_not(tmp_path):
+    path = tmp_path / "desk.db.inbox"
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(path))
+    left.close()
+    async with control_socket(path, lambda: None):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with pytest.raises(OSError, match="another gate has it"):
+            async with control_socket(path, lambda: None):
+                pass
+        assert path.is_socket()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        (b'{"method":"inbox"', "no whole line came in 0.1 s"),
+        (b"x" * (LINE_BYTES_MAX + 1), "shorten the reason"),
+        (b'{"method":"inbx"}\n', "no method 'inbx'"),
+        (b'{"method":"inbox","params":[]}\n', "params must be an object"),
+    ],
+)
+async def test_a_line_that_is_no_request_is_answered(tmp_path, monkeypatch, sent, answer):
+    monkeypatch.setattr(control, "_LINE_SECONDS_MAX", 0.1)
+    path = tmp_path / "desk.db.inbox"
+    async with control_socket(path, lambda: None):
+        reader, writer = await asyncio.open_unix_connection(path)
+        writer.write(sent)
+        assert answer in (await reader.readline()).decode()
+        writer.close()
+
+
+async def test_a_client_that_says_nothing_ends_with_the_gate(tmp_path):
+    before = asyncio.all_tasks()
+    async with control_socket(tmp_path / "desk.db.inbox", lambda: None):
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "desk.db.inbox")
+        writer.write(b'{"method"')
+        await until(lambda: any(one.get_coro().__name__ == "answer" for one in asyncio.all_tasks()))
+    assert await reader.read() == b""
+    writer.close()
+    assert asyncio.all_tasks() == before
+
+
+async def test_an_answer_that_was_cut_off_is_no_answer(tmp_path):
+    async def cut(reader, writer):
+        await reader.readline()
+        writer.write(b'{"jsonrpc":"2.0","id":0,"result":{"state":"appro')
+        writer.close()
+
+    path = tmp_path / "desk.db.inbox"
+    async with await asyncio.start_unix_server(cut, path):
+        with pytest.raises(ControlError, match="ended before it had answered"):
+            await asyncio.to_thread(ask_gate, path, "inbox", {})
 
 
 def test_a_gate_without_an_event_loop_is_asked_too(tmp_path):

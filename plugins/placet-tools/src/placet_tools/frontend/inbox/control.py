@@ -6,12 +6,12 @@ a socket beside the log that only the same user of the system may open.
 
 import asyncio
 import json
-import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from stat import S_ISSOCK
 from typing import Final, Protocol
 
 from placet.runtime.inbox import Decision
@@ -26,8 +26,13 @@ from placet_tools.frontend.jsonrpc import MessageInvalid
 from placet_tools.outcome import Outcome, RequestDecision
 
 _SUFFIX: Final = ".inbox"
-_LINE_BYTES_MAX: Final = 64 * 1024 * 1024
-_OWNER_ONLY: Final = 0o177
+LINE_BYTES_MAX: Final = 256 * 1024
+"""Bytes of a request: of names, and of a reason."""
+
+_LINE_SECONDS_MAX: Final = 10.0
+_CONNECT_SECONDS_MAX: Final = 2.0
+_OWNER_ONLY: Final = 0o600
+_TOO_LONG: Final = f"a request has at most {LINE_BYTES_MAX} bytes; shorten the reason"
 _WORDS: Final = ("id", "decision", "by", "role", "digest", "reason")
 
 
@@ -81,20 +86,30 @@ async def control_socket(path: Path, gate_of: Callable[[], DecidedByPeople]) -> 
     Raises:
         OSError: The socket cannot be made.
     """
+    answering: set[asyncio.Task[object]] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, ValueError):  # it went away, or sent a line that has no end
-            writer.write(await _answer(gate_of, await reader.readline()) + b"\n")
-            await writer.drain()
-        writer.close()
+        task = asyncio.current_task()
+        assert task is not None, "the server runs it in a task"
+        answering.add(task)
+        try:
+            with suppress(OSError, asyncio.CancelledError):  # it went away, or the gate closes
+                writer.write(await _answer(gate_of, reader) + b"\n")
+                await writer.drain()
+        finally:
+            answering.discard(task)
+            writer.close()
 
     bound = _bound(path)
-    server = await asyncio.start_unix_server(answer, sock=bound, limit=_LINE_BYTES_MAX)
+    server = await asyncio.start_unix_server(answer, sock=bound, limit=LINE_BYTES_MAX)
     try:
         yield
     finally:
         server.close()
         _remove(path)
+        for task in answering:
+            task.cancel()
+        await asyncio.gather(*answering, return_exceptions=True)
 
 
 def _remove(path: Path) -> None:
@@ -105,39 +120,70 @@ def _bound(path: Path) -> socket.socket:
     """Return a socket at a path; one that a killed process left is replaced.
 
     Raises:
-        OSError: Another process answers there, or the path is too long or may not be written.
+        OSError: Another process answers there, a file is there that is no socket, or the path is
+            too long or may not be written.
     """
-    asking = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with asking, suppress(ConnectionRefusedError, FileNotFoundError):
-        asking.connect(str(path))
-        raise OSError("another gate has it")
-    _remove(path)
+    with suppress(FileNotFoundError):
+        if not S_ISSOCK(path.lstat().st_mode):
+            raise FileExistsError("a file is there that is no socket; move it away")
+        _require_unused(path)
+        _remove(path)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mask = os.umask(_OWNER_ONLY)
     try:
         made.bind(str(path))
+        path.chmod(_OWNER_ONLY)  # no process can connect before the socket listens
     except OSError:
         made.close()
         raise
-    finally:
-        os.umask(mask)
     return made
 
 
-async def _answer(gate_of: Callable[[], DecidedByPeople], line: bytes) -> bytes:
+def _require_unused(path: Path) -> None:
+    """Check that no process answers at a socket.
+
+    Raises:
+        OSError: One does.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(_CONNECT_SECONDS_MAX)
+        with suppress(ConnectionRefusedError):
+            asking.connect(str(path))
+            raise OSError("another gate has it")
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """Read the line of a request.
+
+    Raises:
+        MessageInvalid: It is too long, or its end does not come.
+    """
     try:
+        async with asyncio.timeout(_LINE_SECONDS_MAX):
+            return await reader.readline()
+    except ValueError:
+        raise MessageInvalid(jsonrpc.INVALID_REQUEST, _TOO_LONG) from None
+    except TimeoutError:
+        fault = f"no whole line came in {_LINE_SECONDS_MAX:g} s"
+        raise MessageInvalid(jsonrpc.INVALID_REQUEST, fault) from None
+
+
+async def _answer(gate_of: Callable[[], DecidedByPeople], reader: asyncio.StreamReader) -> bytes:
+    try:
+        message = jsonrpc.read(await _line(reader))
         gate = gate_of()
-        message = jsonrpc.read(line)
         params = jsonrpc.object_of(message, "params")
         match jsonrpc.value_of(message, "method"):
             case "decide":
                 answer = await _decide(gate, params)
             case "settle":
                 answer = await _settle(gate, params)
-            case _:
+            case "inbox":
                 now = gate.world.sim_time
                 requests = [_shown(one, now) for one in await gate.approvals()]
                 answer = {"requests": requests, "doubts": await gate.doubts()}
+            case other:
+                fault = f"there is no method {other!r:.80}; there are inbox, decide and settle"
+                raise MessageInvalid(jsonrpc.METHOD_NOT_FOUND, fault)
         return jsonrpc.response(0, answer)
     except MessageInvalid as error:
         return jsonrpc.failure(0, error.code, str(error))
@@ -197,18 +243,26 @@ def ask_gate(path: Path, method: str, params: Mapping[str, Json]) -> Json:
     Raises:
         ControlError: No gate is open there, or its answer is an error.
     """
+    line = jsonrpc.request(0, method, dict(params)) + b"\n"
+    if len(line) > LINE_BYTES_MAX:
+        raise ControlError(_TOO_LONG)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
             asking.connect(str(path))
-            asking.sendall(jsonrpc.request(0, method, dict(params)) + b"\n")
+            asking.sendall(line)
             with asking.makefile("rb") as answers:
-                answer = json.loads(answers.readline() or b"{}")
+                answer = answers.readline()
     except OSError as error:
         why = error.strerror or error
         raise ControlError(
             f"no gate answers at {path}: {why}; its program must run, with Gate(..., inbox=True) "
             "or as `placet gateway --store`"
         ) from error
-    if "result" not in answer:
-        raise ControlError(answer.get("error", {}).get("message", "the program of the gate ended"))
-    return answer["result"]
+    if not answer.endswith(b"\n"):
+        raise ControlError(
+            "the program of the gate ended before it had answered; look at the inbox again"
+        )
+    read: dict[str, Json] = json.loads(answer)
+    if "result" not in read:
+        raise ControlError(read["error"]["message"])
+    return read["result"]
