@@ -9,9 +9,10 @@ from typing import Annotated
 import pytest
 from tests.tools.shop import notes_of
 
+from placet.cli.terminal import CommandError
 from placet.schemas.errors import StoreError
 from placet_tools import Gate, Personal, Secret, Tools
-from placet_tools.frontend.inbox import control
+from placet_tools.frontend.inbox import command, control
 from placet_tools.frontend.inbox.control import (
     LINE_BYTES_MAX,
     ControlError,
@@ -55,6 +56,9 @@ async def test_a_person_at_a_terminal_sees_all_and_decides(tmp_path):
         assert f"{held.approval} agent asks operator to call (risk high" in listed.out
         assert '"name":"Ada"' in listed.out
         assert "4111" not in listed.out
+        assert held.approval in (await typed(tmp_path, held.approval)).out
+        wrong = await typed(tmp_path, "approve")  # the id is left out
+        assert (wrong.code, "has the id or the key 'approve'" in wrong.err) == (1, True)
         decided = await typed(tmp_path, held.approval, "approve", "--by", "ann")
         assert (decided.code, decided.out) == (0, "approved: done\n")
         assert (await gate.outcome(held.key)).output == "42 euro to Ada"
@@ -109,6 +113,15 @@ async def test_a_gate_that_cannot_be_asked_says_so_at_its_making_or_opening(tmp_
         await gate.__aenter__()
     async with Gate(desk([]), store=f"sqlite:///{deep / 'desk.db'}"):
         pass  # the failed opening has let go of the log
+
+
+def test_a_user_without_a_name_names_the_person(monkeypatch, tmp_path):
+    def unknown():
+        raise KeyError("getpwuid(): uid not found: 1234")
+
+    monkeypatch.setattr(command, "getuser", unknown)
+    with pytest.raises(CommandError, match="name yourself by --by"):
+        command.inbox(str(tmp_path / "desk.db"), "k", "approve")
 
 
 async def test_a_file_at_the_path_of_the_socket_is_left_alone(tmp_path):

@@ -20,7 +20,8 @@ def inbox(
         str,
         typer.Argument(
             metavar="[ID]",
-            help="A held request, or the key of a call in doubt. Default: list them all.",
+            help="A held request, or the key of a call in doubt; without a decision it is shown "
+            "alone. Default: list them all.",
         ),
     ] = "",
     decision: Annotated[
@@ -49,13 +50,14 @@ def inbox(
         raise CommandError(f"{store} is no file; a gate is asked by a log that is one")
     try:
         if not decision:
-            listed = ask_gate(path, "inbox", {})
+            listed = _chosen(ask_gate(path, "inbox", {}), call)
             return Output(listed, _lines_of(listed))
+        by = by or _user()
         if decision in {"done", "failed"}:
             settled: dict[str, Json] = {"key": call, "is_done": decision == "done"}
-            answer = ask_gate(path, "settle", {**settled, "by": by or getuser(), "reason": reason})
+            answer = ask_gate(path, "settle", {**settled, "by": by, "reason": reason})
             return Output(answer, [answer["status"]])
-        person = {"by": by or getuser(), "role": role, "reason": reason}
+        person = {"by": by, "role": role, "reason": reason}
         answer = ask_gate(path, "decide", {"id": call, "decision": decision, **person})
     except ControlError as error:
         raise CommandError(str(error)) from error
@@ -63,6 +65,25 @@ def inbox(
     message = answer["message"] or answer["reason"]
     lines = [": ".join(filter(None, (answer["state"], calls, message)))]
     return Output(answer, lines, not answer["codes"])
+
+
+def _user() -> str:
+    """Return the name of the user of the system."""
+    try:
+        return getuser()
+    except (KeyError, OSError):  # no user has this number, as in some containers
+        raise CommandError("the user of the system has no name; name yourself by --by") from None
+
+
+def _chosen(listed: Mapping[str, Json], call: str) -> dict[str, Json]:
+    """Return the request of an id, or the call in doubt of a key; all of them for no text."""
+    requests = [one for one in listed["requests"] if call in {"", one["id"]}]
+    doubts = [one for one in listed["doubts"] if call in {"", one["key"]}]
+    if call and not requests and not doubts:
+        raise CommandError(
+            f"no call that waits has the id or the key {call!r}; leave it out to list them all"
+        )
+    return {"requests": requests, "doubts": doubts}
 
 
 def _lines_of(listed: Mapping[str, Json]) -> list[str]:
