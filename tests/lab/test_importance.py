@@ -159,6 +159,14 @@ def test_sampled_numbers_are_grouped_and_texts_that_name_one_combination_have_no
     assert "no share of its own is known: file." in figure.note
 
 
+def test_a_grid_that_lacks_a_combination_has_its_values_and_no_groups():
+    grid = [{"seed": 0, "a": a, "b": b, "y": b} for a in range(2) for b in range(8)]
+    found = variance_shares(grid[:-1], "y", options=["a", "b"])
+    assert (found.grouped, found.is_balanced) == ((), False)
+    assert (found.shares[0].source, found.shares[0].values) == ("b", 8)
+    assert found.shares[0].share == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("table", [list, pd.DataFrame, pl.DataFrame, pa.Table.from_pylist])
 def test_rows_of_any_table_are_taken(table):
     found = shares(table(grid(lambda a, b, _: 3.0 * a + b)))

@@ -33,6 +33,9 @@ _GROUPS_MAX: Final = 8
 _PAIRED_MIN: Final = 0.5
 """Least share of the runs that the seeds with a run of every combination must have."""
 
+_ALONE_MIN: Final = 0.75
+"""Least share of the values of a sampled option that are in one combination only."""
+
 _ROUNDING: Final = 1e-12
 
 
@@ -168,14 +171,19 @@ class _Runs:
     def column(self, option: str) -> list[Hashable]:
         """Return the value of an option in each run, or the number of the group that it is in."""
         keys: list[Hashable] = [canonical(row[option]) for row in self._rows]
-        cells = len({*self.cells})
-        is_sampled = not self.is_balanced and self.levels(option) > cells / 2
-        groups = min(_GROUPS_MAX, isqrt(cells))
+        groups = min(_GROUPS_MAX, isqrt(len({*self.cells})))
         are_numbers = all(is_finite(row[option]) for row in self._rows)
-        if not (is_sampled and are_numbers and groups > 1):
+        if self.is_balanced or not (self._is_sampled(keys) and are_numbers and groups > 1):
             return keys
         ranks = {value: n for n, value in enumerate(sorted({row[option] for row in self._rows}))}
         return [ranks[row[option]] * groups // len(ranks) for row in self._rows]
+
+    def _is_sampled(self, column: Sequence[Hashable]) -> bool:
+        """Return whether almost each value of a column is in one combination only."""
+        pairs = {*zip(column, self.cells, strict=True)}
+        combinations = Counter(value for value, _ in pairs)
+        alone = sum(count == 1 for count in combinations.values())
+        return alone >= _ALONE_MIN * len(combinations)
 
     def between(self, column: Sequence[Hashable]) -> float:
         """Return the sum of squares between the means of the values of a column."""
