@@ -5,9 +5,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from placet_tools.frontend import jsonrpc
-from placet_tools.frontend.gateway import links
+from placet_tools.frontend.gateway import links, tool_gate
 from placet_tools.frontend.gateway.declarations import (
     DEFINITION_CHARS_MAX,
     TOOLS_MAX,
@@ -15,6 +16,7 @@ from placet_tools.frontend.gateway.declarations import (
     text_of,
     texts_of,
 )
+from placet_tools.outcome import Outcome
 from placet_tools.pinned import parts_of
 
 VALUES = st.recursive(
@@ -101,3 +103,17 @@ def test_declarations_that_cannot_be_pinned_are_left_out():
     assert (list(texts), len(faults)) == (["t0", "t1"], 5)
     texts, faults = texts_of([*listed, {"name": "long", "title": "x" * DEFINITION_CHARS_MAX}])
     assert (len(texts), len(faults)) == (TOOLS_MAX, 2)
+
+
+def test_the_kept_results_of_repeated_attempts_count_once(monkeypatch):
+    monkeypatch.setattr(tool_gate, "_RESULTS_BYTES_MAX", 10)
+    gate = tool_gate.ToolGate(tool_gate.GatewayOptions(), print)
+    for _ in range(5):
+        gate._keep("again", Raw(b"12345"))
+    gate._keep("other", Raw(b"54321"))
+    assert [bytes(gate.result_of(Outcome("done", key=key))) for key in ("again", "other")] == [
+        b"12345",
+        b"54321",
+    ]
+    gate._keep("third", Raw(b"1"))
+    assert gate.result_of(Outcome("done", key="again")) is None

@@ -345,6 +345,7 @@ class ToolGate:
             raise OutcomeUnknown(text)
 
     def _keep(self, key: str, raw: Raw) -> None:
+        self._results_bytes -= len(self._results.pop(key, b""))  # of an earlier attempt
         self._results[key] = bytes(raw)
         self._results_bytes += len(self._results[key])
         while self._results_bytes > _RESULTS_BYTES_MAX:
