@@ -19,6 +19,7 @@ from placet.envs.adapter_checks import (
     given_for,
     mask_of,
     require_adapter,
+    require_function,
     required_actions,
     required_bool,
     required_number,
@@ -173,9 +174,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             each agent has a different color, and its name.
         collector: Creates the collector of an episode from the number of episodes before it; None
             collects nothing. It is closed when the next episode begins, and by `close`.
-        store: Returns the URL of the store that keeps the log of an episode, such as
+        store: Returns the URL or path of the store that keeps the log of an episode, such as
             `sqlite:///episode-0.db`, from the number of episodes before it; None keeps no log.
-            Each step is written before it returns.
+            Each step is written before it returns. Copies of an environment need other stores.
         on_rule_error: `raise` the exception of a rule or a hook, whose step is undone as a whole;
             or `refuse` its batch as `rule_error`. That of `config` has no effect.
 
@@ -221,6 +222,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._registrations = agents
         self._populations = {} if populations is None else populations
         self._steps = 0
+        require_function("collector", collector, "episode: Collector(to=f'rows-{episode}')")
+        require_function("store", store, "episode: f'sqlite:///episode-{episode}.db'")
         self._make_collector, self._store_of = collector, store
         self._log: EpisodeLog | None = None
         self._episodes_started = 0
