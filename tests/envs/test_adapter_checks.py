@@ -169,13 +169,34 @@ def test_numbers_of_numpy_are_rewards_and_ends():
     assert type(terminations["ann"]) is bool
 
 
-def test_a_payload_that_does_not_fit_its_kind_is_a_refusal():
-    infos = steps(answering("to_intent", {"kind": "Move", "payload": {"to": "there"}}))[4]
-    assert infos["ann"]["code"] == "payload_invalid"
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        ({"to": "there"}, r"payload of Move/to: input should be an array, got 'there'"),
+        ({"too": [1, 1]}, r"payload of Move/to: field required; payload of Move/too: extra inputs"),
+        ({}, r"payload of Move/to: field required"),
+    ],
+)
+def test_a_payload_that_fits_no_state_is_a_refusal_with_one_warning(payload, why):
+    env = answering("to_intent", {"kind": "Move", "payload": payload})
+    with pytest.warns(
+        UserWarning, match=rf"to_intent\(\) .* refuses in every state: {why}"
+    ) as made:
+        infos = [steps(env)[4] for _ in range(3)]
+    assert len(made) == 1
+    assert [info["ann"]["code"] for info in infos] == ["payload_invalid"] * 3
+
+
+def test_no_warning_is_of_a_payload_that_is_refused_in_a_state(recwarn):
+    payload = {"target_id": "lamp", "interaction_type": "pickup"}
+    infos = steps(answering("to_intent", {"kind": "Interact", "payload": payload}))[4]
+    assert infos["ann"]["code"].startswith("world.")
+    assert not recwarn.list
 
 
 def test_agents_have_the_same_names_for_every_seed():
-    env = grid(agents=lambda seed: ANN if seed == 0 else {"bob": ANN["ann"]})
+    given = iter([ANN, {"bob": ANN["ann"]}])
+    env = grid(agents=lambda seed: next(given))
     with pytest.raises(
         ValueError, match=r"one list of names for every seed, \['ann'\], got \['bob'"
     ):

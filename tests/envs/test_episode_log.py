@@ -1,6 +1,7 @@
 """The log of an episode: what it holds, and where it begins and ends."""
 
 import copy
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +78,22 @@ def test_an_episode_begins_its_log(tmp_path):
     env.reset(1)
     with pytest.raises(StoreError, match=r"has a log of .* return another store"):
         env.reset(1)
+
+
+@pytest.mark.parametrize("store", ["sqlite:///episodes.db", Path("episodes.db"), 5])
+def test_one_store_for_all_episodes_is_refused_with_a_function(store):
+    with pytest.raises(ValueError, match=r"store must be a function of .*, such as lambda episode"):
+        grid_env(store=store)
+
+
+def test_the_store_of_an_episode_may_be_a_path_and_is_of_one_environment(tmp_path):
+    env, copied = (grid_env(store=lambda _: tmp_path / "same.db") for _ in range(2))
+    env.reset(1)
+    with pytest.raises(StoreError, match=r"or environment of this program .* use another store"):
+        copied.reset(1)
+    env.close()
+    with Log(tmp_path / "same.db") as log:
+        assert len(log) == env.kernel.record_count
 
 
 def test_a_copy_of_an_environment_keeps_no_log(tmp_path):

@@ -18,6 +18,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 
 from placet.actors.observation.cut_indexes import CutIndexes
 from placet.domains.world import World
+from placet.envs import SingleAgentEnv, VectorEnv
 from placet.envs.grid import STEPS, grid_env
 from placet.envs.parallel_env import EnvAdapter, WorldEnv
 from placet.errors import ValidationError
@@ -25,7 +26,7 @@ from placet.kernel import KernelConfig
 from placet.kernel.plugin.registry import Registry
 from placet.tables.collector import Collector
 from placet.tables.parts import CollectError, read_collected
-from tests.envs.line import WALKERS, Line, WalkAlone, parallel_line
+from tests.envs.line import WALKERS, Line, WalkAlone, line_env, parallel_line
 from tests.kernel.domains import Lab, Nursery
 
 STAY, EAST, WEST, NORTH, SOUTH = range(len(STEPS))
@@ -79,6 +80,39 @@ def test_episodes_after_a_seed_follow_from_it_and_differ():
     first = starts(grid_env())
     assert first == starts(grid_env())
     assert len({str(start) for start in first}) > 3
+
+
+def first_cells(env: Any, **options: Any) -> str:
+    """Return where the members of an environment begin."""
+    return str(env.reset(**options)[0])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(parallel_line, config=KernelConfig(seed=5)),
+        lambda: SingleAgentEnv(parallel_line(1)),
+        partial(line_env, 9),
+        lambda: VectorEnv(partial(line_env, 9), 2),
+    ],
+    ids=["WorldEnv", "SingleAgentEnv", "ArrayEnv", "VectorEnv"],
+)
+def test_copies_without_a_seed_play_other_episodes_that_their_seed_repeats(make):
+    envs = [make() for _ in range(6)]
+    begun = [first_cells(env) for env in envs]
+    assert len(set(begun)) > 1
+    seeds = [env.np_random_seed for env in envs]
+    assert len(set(seeds)) == len(seeds)
+    later = [first_cells(env) for env in envs]
+    assert [env.np_random_seed for env in envs] == seeds
+    assert [first_cells(make(), seed=seed) for seed in seeds] == begun
+    assert [first_cells(env, seed=seed) for env, seed in zip(envs, seeds, strict=True)] == begun
+    assert [first_cells(env) for env in envs] == later
+
+
+def test_worlds_of_a_vector_without_a_seed_differ():
+    cells, _ = VectorEnv(partial(line_env, 9), 6).reset()
+    assert len({str(world) for world in np.split(cells, 6)}) > 1
 
 
 def widest(state):

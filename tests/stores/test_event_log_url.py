@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
+from placet import OrchestratorConfig
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import LogAppend
@@ -59,6 +60,21 @@ def test_a_file_that_exists_needs_no_suffix(tmp_path):
     path = tmp_path / "log"
     path.touch()
     assert open_event_log(str(path)).url == f"sqlite:///{path}"
+
+
+def test_a_path_is_a_store_wherever_one_is_named(tmp_path):
+    path = tmp_path / "a.db"
+    assert open_event_log(path).url == open_event_log(str(path)).url
+    assert OrchestratorConfig(store=path).store == str(path)
+
+
+@pytest.mark.parametrize("store", [5, None, b"a.db", ["a.db"]])
+def test_a_store_that_is_no_text_is_refused_with_its_type(store):
+    why = f"expected memory://.*; a store is text or a Path, got {type(store).__name__}"
+    with pytest.raises(StoreError, match=why):
+        open_event_log(store)
+    with pytest.raises(StoreError, match=why):
+        OrchestratorConfig(store=store)
 
 
 def test_the_url_of_a_log_opens_it_again(tmp_path, monkeypatch):

@@ -35,6 +35,19 @@ def require_adapter(adapter: object, port: type, methods: Sequence[str]) -> None
             raise ValueError(f"{type(adapter).__name__} must define {method}()")
 
 
+def require_function(name: str, value: object, example: str) -> None:
+    """Check that an argument is a function of the number of an episode.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not callable(value):
+        raise ValueError(
+            f"{name} must be a function of the number of episodes before, because each episode "
+            f"has its own, such as lambda {example}, got {value!r:.80}"
+        )
+
+
 def required_space(method: str, agent: str, space: object) -> Space[Any]:
     """Return a space of an adapter.
 

@@ -78,7 +78,7 @@ class ArrayEnv:
         columns: Initial columns of the members, or a function of the seed that returns them.
         max_steps: Steps after which the episode is truncated.
         tick_s: Simulated seconds of a step.
-        config: Quotas, limits and so on; its seed is used until `reset` gets one.
+        config: Quotas, limits and so on. Its seed has no effect: episodes are seeded by `reset`.
         on_rule_error: `raise` the exception of a rule or a hook, whose step is undone as a whole;
             or `refuse` the rows as `rule_error`. That of `config` has no effect.
         autoreset_mode: `SAME_STEP`, as in PufferLib: the last step of an episode also begins the
@@ -170,6 +170,14 @@ class ArrayEnv:
     def __repr__(self) -> str:
         return f"<ArrayEnv of {self.num_agents} {self._population!r}: step {self._steps}>"
 
+    @property
+    def np_random_seed(self) -> int | None:
+        """The latest seed, given or drawn; None before the first episode.
+
+        `reset(seed=env.np_random_seed)` begins its first episode again. The name is gymnasium's.
+        """
+        return self._episodes.seed
+
     @cached_property
     def observation_space(self) -> Space[Any]:
         """The space of `observations`."""
@@ -189,7 +197,8 @@ class ArrayEnv:
 
         Args:
             seed: The same seed and the same actions give the same episode. None starts the next of
-                the episodes that follow from the latest seed.
+                the episodes that follow from the latest seed; the first is drawn by the system, so
+                that copies of an environment play other episodes.
 
         Returns:
             The observations, and an empty list of infos.

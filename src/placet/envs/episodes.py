@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from secrets import randbits
+from typing import Final
 
 from placet.envs.episode_log import EpisodeLog
 from placet.kernel import Domain, Kernel, KernelConfig
@@ -11,13 +13,20 @@ from placet.schemas.codec import without_numpy
 from placet.schemas.config import OnRuleError
 from placet.schemas.limits import Limits
 
+_SEED_BITS: Final = 32
+
+
+def drawn_seed() -> int:
+    """Return a seed that the system draws, short enough to type."""
+    return randbits(_SEED_BITS)
+
 
 class Episodes:
     """Makes the world of each episode of an environment.
 
     Args:
         domain_factory: Creates the domain of a world.
-        config: Configuration of the worlds; its seed is used until `begin` gets one.
+        config: Configuration of the worlds; its seed has no effect.
         on_rule_error: As in `KernelConfig`, whose own value has no effect.
         steps_max: Steps after which an episode is truncated.
         tick_s: Simulated seconds of a step.
@@ -52,13 +61,18 @@ class Episodes:
         self.steps_max, self.tick_s = steps_max, tick_s
         self._domain_factory = domain_factory
         self._config = replace(config or KernelConfig(), on_rule_error=on_rule_error)
-        self._seed = self._config.seed
-        self._number = -1
+        self._seed: int | None = None
+        self._number = 0
 
     @property
-    def seed(self) -> int:
-        """The latest seed."""
+    def seed(self) -> int | None:
+        """The latest seed, given or drawn; None before the first episode."""
         return self._seed
+
+    @property
+    def world_seed(self) -> int:
+        """The seed of the world of the present episode, or of a first one with the seed 0."""
+        return mix64(self._seed or 0, self._number)
 
     @property
     def limits(self) -> Limits:
@@ -70,7 +84,7 @@ class Episodes:
 
         Args:
             seed: The same seed gives the same world. None is the next of the episodes that follow
-                from the latest seed.
+                from the latest seed, or the first of a seed that the system draws.
             log: Gets the records of the world; None keeps none.
 
         Raises:
@@ -79,15 +93,16 @@ class Episodes:
         given = without_numpy(seed)
         if given is not None and type(given) is not int:
             raise ValueError(f"seed must be an int or None, got {seed!r:.80}")
+        if given is None and self._seed is None:
+            given = drawn_seed()
         self._number += 1
         if given is not None:
             self._seed, self._number = given, 0
         return self.present(log)
 
     def present(self, log: EpisodeLog | None = None) -> Kernel:
-        """Return a new world with the seed of the present episode, or of the first before it."""
-        seed = mix64(self._seed, max(self._number, 0))
-        config = replace(self._config, seed=seed)
+        """Return a new world with the seed of the present episode."""
+        config = replace(self._config, seed=self.world_seed)
         if log is None:
             return Kernel(self._domain_factory(), config)
         domain = self._domain_factory()

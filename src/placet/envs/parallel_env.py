@@ -5,6 +5,7 @@ store. The gate decides about every action: a refused one changes nothing and is
 `infos`. Effects that rules emit stay open in the kernel; nothing is executed or settled here.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -18,6 +19,7 @@ from placet.envs.adapter_checks import (
     given_for,
     mask_of,
     require_adapter,
+    require_function,
     required_actions,
     required_bool,
     required_number,
@@ -43,6 +45,7 @@ from placet.schemas.config import OnRuleError
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.portrayal import Portrayals
+from placet.schemas.refusal import Stage
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
@@ -163,7 +166,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             seed. A member acts by ordinary intents, of kinds with a rule of rows too.
         max_steps: Steps after which the episode is truncated.
         tick_s: Simulated seconds of a step.
-        config: Quotas, limits and so on; its seed is used until `reset` gets one.
+        config: Quotas, limits and so on. Its seed has no effect: episodes are seeded by `reset`.
         render_mode: `human`: `reset` and `step` show the map of the world in a window, at most 10
             steps a second. `rgb_array`: `render` returns the map. None draws nothing. Needs pygame,
             the extra `render`.
@@ -171,9 +174,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             each agent has a different color, and its name.
         collector: Creates the collector of an episode from the number of episodes before it; None
             collects nothing. It is closed when the next episode begins, and by `close`.
-        store: Returns the URL of the store that keeps the log of an episode, such as
+        store: Returns the URL or path of the store that keeps the log of an episode, such as
             `sqlite:///episode-0.db`, from the number of episodes before it; None keeps no log.
-            Each step is written before it returns.
+            Each step is written before it returns. Copies of an environment need other stores.
         on_rule_error: `raise` the exception of a rule or a hook, whose step is undone as a whole;
             or `refuse` its batch as `rule_error`. That of `config` has no effect.
 
@@ -219,11 +222,13 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._registrations = agents
         self._populations = {} if populations is None else populations
         self._steps = 0
+        require_function("collector", collector, "episode: Collector(to=f'rows-{episode}')")
+        require_function("store", store, "episode: f'sqlite:///episode-{episode}.db'")
         self._make_collector, self._store_of = collector, store
         self._log: EpisodeLog | None = None
         self._episodes_started = 0
         self.collector: Collector | None = None
-        seed = self._episodes.seed
+        seed = self._episodes.world_seed
         self.possible_agents = _names_of(
             given_for(agents, seed, "agents"), given_for(self._populations, seed, "populations")
         )
@@ -235,6 +240,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         if (state_space := adapter.state_space()) is not None:
             self.state_space = state_space
         self._views: dict[str, View] = {}
+        self._kinds_warned: set[str] = set()
         self.kernel = self._episodes.present()
         portrayals = checked_portrayals(portrayal, self.kernel)
         self._caption: Sequence[str] = ()
@@ -257,6 +263,14 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._viewer = Viewer(self.kernel)
         self._views = self._read_views()
 
+    @property
+    def np_random_seed(self) -> int | None:
+        """The latest seed, given or drawn; None before the first episode.
+
+        `reset(seed=env.np_random_seed)` begins its first episode again. The name is gymnasium's.
+        """
+        return self._episodes.seed
+
     def observation_space(self, agent: str) -> Space[Any]:
         """Return the space of an agent's observations, the same object each time."""
         return self.observation_spaces[agent]
@@ -272,7 +286,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
 
         Args:
             seed: The same seed and the same actions give the same episode. None starts the next
-                of the episodes that follow from the latest seed.
+                of the episodes that follow from the latest seed; the first is drawn by the system,
+                so that copies of an environment play other episodes.
             options: Not used.
 
         Returns:
@@ -350,6 +365,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         decided = whole_step(self.kernel, self._episodes.tick_s, [*batches.values()])
         self._flush()
         verdicts = dict(zip(batches, decided, strict=True))
+        self._warn_of_structures(batches, verdicts)
         self._collect_refusals(batches, verdicts)
         self._steps += 1
         after = self._views = self._read_views()
@@ -438,6 +454,30 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         for agent, verdict in verdicts.items():
             self.collector.note(batches[agent], verdict, self._steps)
         self.collector.check()
+
+    def _warn_of_structures(
+        self, batches: Mapping[str, Sequence[Mapping[str, Json]]], verdicts: Mapping[str, Verdict]
+    ) -> None:
+        """Warn of the first intent of each kind whose structure is refused.
+
+        Such an intent is refused in every state, so a learner would take a mistake of the adapter
+        for a poor policy.
+        """
+        for agent, verdict in verdicts.items():
+            wrong = [one for one in verdict.refusals if one.stage == Stage.STRUCTURE]
+            if not wrong:
+                continue
+            kind = str(batches[agent][wrong[0].index or 0]["kind"])
+            if kind in self._kinds_warned:
+                continue
+            self._kinds_warned.add(kind)
+            why = "; ".join(one.message for one in wrong if one.index == wrong[0].index)
+            warnings.warn(
+                f"{type(self._adapter).__name__}.to_intent() returned an intent that the gate "
+                f"refuses in every state: {why}. Later ones of {kind} are in infos alone",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _spaces(self, method: str, space_of: Callable[[str], Space[Any]]) -> dict[str, Space[Any]]:
         return {a: required_space(method, a, space_of(a)) for a in self.possible_agents}

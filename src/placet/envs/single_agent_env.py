@@ -40,8 +40,11 @@ class SingleAgentEnv(gymnasium.Env[Array, Any]):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         """Start an episode in a new world; as `WorldEnv.reset`."""
-        super().reset(seed=seed)
+        is_first = self._np_random_seed is None
         observations, infos = self.env.reset(seed, options)
+        if seed is None and is_first:
+            seed = getattr(self.env, "np_random_seed", None)  # another package's env has none
+        super().reset(seed=seed)
         return observations[self._agent], infos[self._agent]
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:  # noqa: ANN401

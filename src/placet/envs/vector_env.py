@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 
 from placet.envs.array_checks import checked_actions
 from placet.envs.array_env import ArrayEnv
+from placet.envs.episodes import drawn_seed
 from placet.envs.parallel_env import Array
 from placet.kernel.prng import mix64
 from placet.schemas.keywords import explain_keywords
@@ -100,12 +101,14 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
 
         Args:
             seed: The same seed and the same actions give the same episodes. None starts the next
-                ones in each world.
+                ones in each world; the first seed is drawn by the system.
             options: `reset_mask`, booleans of all slots: the worlds to reset; the others continue.
 
         Raises:
             ValueError: The mask has a part of a world, or another shape.
         """
+        if seed is None and self.worlds[0].np_random_seed is None:
+            seed = drawn_seed()
         super().reset(seed=seed)
         mask = (options or {}).get("reset_mask")
         chosen = self._worlds_of(mask) if mask is not None else range(len(self.worlds))

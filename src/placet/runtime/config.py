@@ -12,6 +12,7 @@ from placet.schemas.config import KernelConfig, Leases, QuotaSpec, permitted_kin
 from placet.schemas.keywords import explain_keywords, require_a
 from placet.schemas.limits import Limits
 from placet.stores.snapshots.writer import EVERY_SEQS, KEPT_MIN
+from placet.stores.url import url_text
 
 ClockName = Literal["realtime", "stepped", "next_event"]
 CLOCKS: Final[tuple[ClockName, ...]] = get_args(ClockName)
@@ -116,6 +117,7 @@ class OrchestratorConfig:
     log_level: str = "warning"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "store", url_text(self.store))
         if self.clock not in CLOCKS:
             raise ValueError(f"clock must be one of {CLOCKS}, got {self.clock!r}")
         if self.backpressure not in BACKPRESSURE:

@@ -35,8 +35,8 @@ def in_use(store: str, writer: str, since: str, *, is_own: bool = False) -> InUs
     """
     if is_own:
         return InUseError(
-            f"cannot open {store}: {writer} writes it, since {since}. Close the other Orchestrator "
-            "or Gate of this program first",
+            f"cannot open {store}: {writer} writes it, since {since}. Close the other "
+            "Orchestrator, Gate or environment of this program first, or use another store",
             store=store,
         )
     return InUseError(

@@ -7,6 +7,7 @@ The functions at the end return what some stores have besides the port, by an at
 (`placet.stores` lists them); a log without the attribute has the default.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -79,7 +80,19 @@ KNOWN_STORES: Final = (
 )
 
 
-def open_event_log(url: str, limits: Limits | None = None) -> EventLog:
+def url_text(store: object) -> str:
+    """Return a store as text: a URL, or a path as `str` or `Path`.
+
+    Raises:
+        StoreError: It is neither.
+    """
+    text = os.fspath(store) if isinstance(store, os.PathLike) else store
+    if not isinstance(text, str):
+        raise _unknown(repr(store)[:80], f"a store is text or a Path, got {type(store).__name__}")
+    return text
+
+
+def open_event_log(url: str | os.PathLike[str], limits: Limits | None = None) -> EventLog:
     """Return the log of a URL or a path, as a reader; its `open` makes it a writer.
 
     Args:
@@ -92,6 +105,7 @@ def open_event_log(url: str, limits: Limits | None = None) -> EventLog:
     Raises:
         StoreError: The URL is invalid, or names an unknown kind of store.
     """
+    url = url_text(url)
     scheme, separator, _ = url.partition("://")
     if not separator:
         return _open_path(url)

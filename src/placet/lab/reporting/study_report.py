@@ -114,7 +114,7 @@ def _varying(results: Results, measures: Sequence[str]) -> tuple[list[str], str]
     """Return the measures that vary over the runs, and a sentence about the others."""
     alike: dict[str, Json] = {}
     for measure in measures:
-        found = {canonical(row[measure]): row[measure] for row in results}
+        found = {repr(row[measure]): row[measure] for row in results}
         if len(results) > 1 and len(found) == 1 and results.parameters:
             alike[measure] = next(iter(found.values()))
     shown = ", ".join(f"{_title_of(name)} = {text_of(value)}" for name, value in alike.items())
