@@ -16,8 +16,11 @@ class Interval(NamedTuple):
 
 
 def is_finite(value: object) -> bool:
-    """Return whether a cell of a table is a number, and neither NaN nor infinite."""
-    return isinstance(value, int | float) and isfinite(value)
+    """Return whether a cell of a table is a number, and neither NaN nor infinite as a float."""
+    try:
+        return isinstance(value, int | float) and isfinite(value)
+    except OverflowError:  # an integer above the largest float
+        return False
 
 
 def not_finite(values: Iterable[object]) -> int:
