@@ -38,7 +38,7 @@ class SlowLog:
         """Wait until the next held append has begun, without advancing virtual time."""
         self._told += 1
         latest = time.monotonic() + THREAD_SECONDS_MAX
-        while self._gate.header_now < self._told:
+        while self._gate.begun < self._told:
             assert time.monotonic() < latest, "no append began"
             await asyncio.sleep(0)
 

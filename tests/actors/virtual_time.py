@@ -102,7 +102,7 @@ class Gate:
         self._changed = Condition()
         self._standing: dict[int, object] = {}
         self._let_go = 0
-        self.header_now = 0
+        self.begun = 0
         _GATES.add(self)
 
     @property
@@ -114,8 +114,8 @@ class Gate:
     def stand(self) -> None:
         """Wait, in a thread, for its release."""
         with self._changed:
-            self.header_now += 1
-            place = self.header_now
+            self.begun += 1
+            place = self.begun
             self._standing[place] = _CALL.get()
             is_free = self._changed.wait_for(
                 lambda: place <= self._let_go, timeout=THREAD_SECONDS_MAX

@@ -181,7 +181,7 @@ class CounterfactualReplay:
         self.report = CounterfactualReport()
         self.records: list[bytes] = []
         self._past, self._domains, self._dropped = past, domains, frozenset(dropped)
-        self._kinds = past.header_now.kinds
+        self._kinds = past.known_header.kinds
         self._is_refusing_effects, self._validator = is_refusing_effects, validator
         self._group: tuple[int, int] | None = None
         self._first_seq = past.ledger.seq
@@ -430,13 +430,13 @@ class CounterfactualReplay:
         self._sandbox.control.change_rules(rules)
         made = self._write(record.now_ns)
         assert isinstance(made, RulesChanged), "changed rules make this record"
-        self._past.header = header_after(self._past.header_now, made)
+        self._past.header = header_after(self._past.known_header, made)
 
     # making
 
     def _made(self, *, rules: RulesChanged | None) -> Sandbox:
         """Make what decides, by the rules of a record or else of the fork."""
-        past, header = self._past, self._past.header_now
+        past, header = self._past, self._past.known_header
         then = rules_in(rules or header)
         registry = registry_of(self._domains, then)
         structure = Structure(registry, past.ledger.policy.limits)

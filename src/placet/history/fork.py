@@ -171,13 +171,13 @@ def fork(
     replay = partial(_replay, log, cut, files)
     past = replay()
     seq, record, chain = past.ledger.seq, past.journal.count, past.journal.prev
-    parent = past.header_now.world
+    parent = past.known_header.world
     world = options.world or _name_after(parent, seq)
     require_fork(world, parent, options.effects, options.seed)
     first = _first_record(replay, past, world, options, domains)
     past.apply(first)
     rules = _other_rules(past, options.decided_by) if options.decided_by else []
-    seed = past.header_now.seed
+    seed = past.known_header.seed
     digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
     rerun = None
     if options.is_replayed:
@@ -293,7 +293,7 @@ def _first_record(
         seq=past.ledger.seq,
         now_ns=past.ledger.now_ns,
         world=world,
-        parent=past.header_now.world,
+        parent=past.known_header.world,
         effects=options.effects,
         given=[parse_patch(past.state, name, value) for name, value in options.put.items()],
         dropped=list(options.dropped),
@@ -305,9 +305,9 @@ def _first_record(
     if not (record.given or record.dropped):
         return encode_record(record)
     trial = replay()
-    registry = registry_of(domains, rules_in(trial.header_now))
+    registry = registry_of(domains, rules_in(trial.known_header))
     structure = Structure(registry, trial.ledger.policy.limits)
-    sandbox = Sandbox(registry, structure, trial.state, trial.ledger, trial.header_now)
+    sandbox = Sandbox(registry, structure, trial.state, trial.ledger, trial.known_header)
     sandbox.start(record.prev, record.now_ns)
     sandbox.execute(record)
     made = sandbox.produced_record()
@@ -317,7 +317,7 @@ def _first_record(
 
 def _other_rules(past: Replayer, domains: Sequence[Domain]) -> list[bytes]:
     """Put the rules of domains in force, and return the record of it; none if they are already."""
-    then = rules_in(past.header_now)
+    then = rules_in(past.known_header)
     registry = Registry(domains, has_leases=past.ledger.policy.leases is not None)
     rules = rules_of(registry)._replace(validator=then.validator)
     if rules == then:

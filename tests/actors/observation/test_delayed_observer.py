@@ -61,12 +61,12 @@ class LateTown(Town):
     def __init__(self, world: Orchestrator, seed: int, **how: Any) -> None:
         super().__init__(world, seed)
         self.how = how
-        self.header_now: dict[str, float] = {}
+        self.begun: dict[str, float] = {}
         self.truth: dict[str, list[tuple[float, int]]] = {}
         self.by_seq: dict[tuple[str, int], int] = {}
 
     def client(self, handle) -> TimedClient:
-        self.header_now[handle.agent_id] = self.world.sim_time
+        self.begun[handle.agent_id] = self.world.sim_time
         self.truth[handle.agent_id] = []
         return TimedClient(handle, self.world, **self.how)
 
@@ -123,7 +123,7 @@ def test_observations_show_the_state_delayed_by_the_latency(sight, seed):
                     truth = people.true_at(name, world.sim_time - 4 * DT)
                     if client.seen and truth is not None:
                         assert digest(client.picture) == truth
-                    assert client.seen or world.sim_time < people.header_now[name] + 4 * DT
+                    assert client.seen or world.sim_time < people.begun[name] + 4 * DT
             await settle(world, people, 4 * DT)
 
     run()

@@ -529,14 +529,14 @@ async def test_a_threaded_policy_that_blocks_delays_no_other_and_has_one_thread(
         done = itertools.count()
         other = run(world, "bob", lambda view: [add(f"b{next(done)}", agent_id="bob")], pause_s=0.1)
         await until(lambda: state_of(world) == "suspended")
-        assert gate.header_now == 1  # the others were not started: the first still runs
+        assert gate.begun == 1  # the others were not started: the first still runs
         assert threads_of("alice") == 1
         assert "cannot be stopped" in (world.policy_supervisor.status("alice").error or "")
         assert other.statistics().admitted > 3
         gate.let_go(1_000_000)
         await until(lambda: not threads_of("alice"))
         await world.change_agent("alice", "resumed")
-        await until(lambda: gate.header_now > 3)
+        await until(lambda: gate.begun > 3)
         assert state_of(world) == "running"
 
 
@@ -569,13 +569,13 @@ class Writer:
     interruptible: bool | StalenessOptions = True
 
     def __init__(self) -> None:
-        self.header_now = 0
+        self.begun = 0
         self.reasons: list[str] = []
 
     async def propose(self, view: View) -> list[dict[str, Any]] | None:
         if view.state[COUNTS]["alice"]["count"]:
             return None
-        self.header_now += 1
+        self.begun += 1
         await asyncio.sleep(10)
         return [add("thought", context_seq=view.view_seq)]
 
@@ -594,7 +594,7 @@ async def test_an_interruptible_policy_is_canceled_with_the_reason_and_called_ag
         )
         await asyncio.sleep(10.5)
         assert count_of(world, "alice") == 1
-        assert (policy.header_now, policy.reasons) == (2, [f"{COUNTS}/bob"])
+        assert (policy.begun, policy.reasons) == (2, [f"{COUNTS}/bob"])
         assert actor.statistics() == (1, 1, 0, 1)
 
 
@@ -609,7 +609,7 @@ async def test_a_policy_is_interrupted_a_bounded_number_of_times(limits, interru
         actor = run(world, "alice", policy, **limits)
         other = run(world, "bob", Adder("bob"))
         await asyncio.sleep(14)
-        assert (policy.header_now, len(policy.reasons)) == (interruptions + 1, interruptions)
+        assert (policy.begun, len(policy.reasons)) == (interruptions + 1, interruptions)
         assert actor.statistics() == (1, 1, 0, interruptions)
         assert other.statistics().admitted >= 12
 
@@ -624,7 +624,7 @@ async def test_refused_batches_of_a_turn_leave_its_interruptions_bounded():
             await asyncio.sleep(1)
             added = add(f"b{number}", agent_id="bob", context_seq=world.kernel.seq)
             await world.actor.post_batch([added], "bob")
-        assert (policy.header_now, len(policy.reasons)) == (5, 2)
+        assert (policy.begun, len(policy.reasons)) == (5, 2)
         assert actor.statistics() == (2, 0, 2, 2)
 
 
@@ -642,7 +642,7 @@ async def test_interruption_options_come_from_the_policy_or_the_configuration(is
         await asyncio.sleep(1)
         await world.actor.post_batch([add("b", agent_id="bob")], "bob")
         await asyncio.sleep(1)
-        assert policy.header_now == 1
+        assert policy.begun == 1
         await world.actor.post_batch([intent("Give", {"thing": "alice"}, agent_id="bob")], "bob")
         await asyncio.sleep(1)
         assert policy.reasons == [f"{COUNTS}/alice"]

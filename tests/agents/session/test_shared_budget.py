@@ -43,14 +43,14 @@ class Model:
 
     def __init__(self, worst: Usage, answer: PlannerOutput | Exception | None) -> None:
         self.worst, self.answer, self.asked = worst, answer, 0
-        self.header_now = anyio.Event()
+        self.begun = anyio.Event()
 
     def worst_case(self, context: PlannerInput) -> Usage:
         return self.worst
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
         self.asked += 1
-        self.header_now.set()
+        self.begun.set()
         if self.answer is None:
             await anyio.sleep_forever()
         if isinstance(self.answer, Exception):
@@ -116,7 +116,7 @@ async def test_a_stopped_call_is_settled_by_its_worst_case() -> None:
     ):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.send, "say hi")
-            await model.header_now.wait()
+            await model.begun.wait()
             assert await amounts(world, "tokens") == (900, 500, 400, 0, 0)
             session.stop()
         assert await amounts(world, "tokens") == (900, 500, 0, 400, 0)
@@ -220,7 +220,7 @@ async def test_a_fork_holds_the_calls_of_its_parent_and_ends_its_own(tmp_path: P
         opening = Session.open(world=world, adapter=model, budget="team", session="a/b")
         async with opening as session, anyio.create_task_group() as tasks:
             tasks.start_soon(session.send, "say hi")
-            await model.header_now.wait()
+            await model.begun.wait()
             made = await world.fork(str(tmp_path / "fork.db"))
             tasks.cancel_scope.cancel()
     fork = Orchestrator(

@@ -160,10 +160,10 @@ def test_a_fork_that_is_continued_with_other_settings_has_another_origin():
     past = folded(log)
     plain = decode_record(fork_of(past, Lab(), dropped=[]))
     assert isinstance(plain, ForkAdopted)
-    header = forked_header(past.header_now, with_origin(plain, {"scenario": "hot"}))
+    header = forked_header(past.known_header, with_origin(plain, {"scenario": "hot"}))
     assert header.origin == {"scenario": "hot"}
     assert past.header is not None
-    assert forked_header(past.header_now, plain).origin == past.header.origin
+    assert forked_header(past.known_header, plain).origin == past.header.origin
 
 
 def test_a_fork_takes_no_seq_and_renames_the_world():

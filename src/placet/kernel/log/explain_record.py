@@ -51,10 +51,10 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
     refusals = _refusals(record, () if again is None else again[0].refusals)
     notes = [] if again is not None else [f"not re-executed: {past.why_not}"]
     if past.needs_host(record):
-        host = past.header_now.validator
+        host = past.known_header.validator
         notes.append(f"the effect validator {host} is not available, and may be the reason")
     if past.registry is not None:
-        has_own = bool(past.header_now.validator)
+        has_own = bool(past.known_header.validator)
         notes += idle_names(past.registry, past.ledger, has_own=has_own)
     intent = batch.intents[position]
     return Explanation(
@@ -76,8 +76,8 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
         },
         stages=tuple(_stages(past, record, batch, refusals)),
         changes=() if not isinstance(record, Admitted) else _changes(past.state, record.changes),
-        effects=_effects(past.header_now.world, record),
-        rules=str(rules_in(past.header_now)),
+        effects=_effects(past.known_header.world, record),
+        rules=str(rules_in(past.known_header)),
         notes=tuple(notes),
     )
 

@@ -76,7 +76,7 @@ def explain_row(past: Verifier, record: Columns, row: int) -> Explanation:
         },
         stages=tuple(_stages(found)),
         changes=tuple(found.changes()) if is_admitted else (),
-        rules=str(rules_in(past.header_now)),
+        rules=str(rules_in(past.known_header)),
         notes=() if past.registry is not None else (f"its rule is not known: {past.why_not}",),
     )
 

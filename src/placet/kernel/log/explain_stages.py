@@ -379,8 +379,8 @@ def _compare_domain(past: Verifier, record: BatchRecord, batch: CheckedBatch) ->
     if isinstance(record, Scheduled):
         yield {"due": record.due_ns / SECOND_NS}
         return
-    if past.header_now.validator:
-        yield {"validator": past.header_now.validator}
+    if past.known_header.validator:
+        yield {"validator": past.known_header.validator}
     if leases := _running_leases(past, record, batch):
         yield {"leases": leases}
     registry = past.registry

@@ -96,8 +96,8 @@ class Replayer:
         self.groups = 0
 
     @property
-    def header_now(self) -> Header:
-        """The header of a log that has begun."""
+    def known_header(self) -> Header:
+        """The header, for a caller that has applied it; `header` is None before."""
         assert self.header is not None, "a log begins with its header"
         return self.header
 
@@ -123,7 +123,7 @@ class Replayer:
             expected = self.ledger.seq + seqs_of(record)
             self._fold(record, data)
             if isinstance(record, ForkAdopted):
-                self.header = forked_header(self.header_now, record)
+                self.header = forked_header(self.known_header, record)
                 self.header_data = encode_record(self.header)
         except MISFITS as error:
             raise self._divergence(f"{record_type(record)} does not fit: {error!r}") from error
@@ -169,7 +169,7 @@ class Replayer:
             case Header():
                 self.header, self.header_data = record, data
             case RulesChanged():
-                self.header = header_after(self.header_now, record)
+                self.header = header_after(self.known_header, record)
                 self.header_data = encode_record(self.header)
             case Configured():
                 self.configured_data = data

@@ -199,7 +199,7 @@ class Verifier(Replayer):
         """
         return (
             isinstance(record, Refused)
-            and bool(self.header_now.validator)
+            and bool(self.known_header.validator)
             and not self._has_host
             and any(stage == Stage.DOMAIN.value for _, stage, _, _ in record.refusals)
         )
@@ -387,7 +387,7 @@ class Verifier(Replayer):
 
         If the rules are not available, add the record to `unverified`.
         """
-        header = self.header_now
+        header = self.known_header
         if self.is_folding:
             return None
         has_leases = self.ledger.policy.leases is not None
@@ -446,7 +446,7 @@ class Verifier(Replayer):
     def _has_host(self) -> bool:
         """Return whether the effect validator of this part of the log is available."""
         host = self._validator
-        return host is not None and validator_name(host) == self.header_now.validator
+        return host is not None and validator_name(host) == self.known_header.validator
 
     def _decide(self, sandbox: Sandbox, record: BatchRecord, batch: CheckedBatch) -> Verdict:
         context = sandbox.context
@@ -457,7 +457,7 @@ class Verifier(Replayer):
             sandbox.recorder.open_group()
             context.group_seq, context.group = record.group_seq, record.group
         try:
-            return sandbox.decide(batch, self.header_now.kinds)
+            return sandbox.decide(batch, self.known_header.kinds)
         except PluginError as fault:
             raise self._divergence(f"{fault.where} raised {fault.error!r}") from fault
 

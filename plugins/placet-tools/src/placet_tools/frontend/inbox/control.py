@@ -36,8 +36,8 @@ _TOO_LONG: Final = f"a request has at most {LINE_BYTES_MAX} bytes; shorten the r
 _WORDS: Final = ("id", "decision", "by", "role", "digest", "reason")
 
 
-class DecidedByPeople(Protocol):
-    """The part of an open gate that a person at a terminal uses."""
+class InboxGate(Protocol):
+    """The part of an open `Gate` that `placet inbox` uses."""
 
     world: Orchestrator
 
@@ -76,7 +76,7 @@ def socket_of(store: str) -> Path | None:
 
 
 @asynccontextmanager
-async def control_socket(path: Path, gate_of: Callable[[], DecidedByPeople]) -> AsyncIterator[None]:
+async def control_socket(path: Path, gate_of: Callable[[], InboxGate]) -> AsyncIterator[None]:
     """Answer on a control socket.
 
     Args:
@@ -167,7 +167,7 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
         raise MessageInvalid(jsonrpc.INVALID_REQUEST, fault) from None
 
 
-async def _answer(gate_of: Callable[[], DecidedByPeople], reader: asyncio.StreamReader) -> bytes:
+async def _answer(gate_of: Callable[[], InboxGate], reader: asyncio.StreamReader) -> bytes:
     try:
         message = jsonrpc.read(await _line(reader))
         gate = gate_of()
@@ -202,7 +202,7 @@ def _shown(approval: Approval, now: float) -> dict[str, Json]:
     }
 
 
-async def _decide(gate: DecidedByPeople, params: Mapping[str, Json]) -> Json:
+async def _decide(gate: InboxGate, params: Mapping[str, Json]) -> Json:
     words = [params.get(name, "") for name in _WORDS]
     if not all(isinstance(word, str) for word in words):
         raise MessageInvalid(jsonrpc.INVALID_PARAMS, f"{', '.join(_WORDS)} must be texts")
@@ -214,7 +214,7 @@ async def _decide(gate: DecidedByPeople, params: Mapping[str, Json]) -> Json:
     return asdict(answer)
 
 
-async def _settle(gate: DecidedByPeople, params: Mapping[str, Json]) -> Json:
+async def _settle(gate: InboxGate, params: Mapping[str, Json]) -> Json:
     words = [params.get(name, "") for name in ("key", "by", "reason")]
     is_done = params.get("is_done")
     if not all(isinstance(word, str) for word in words) or not isinstance(is_done, bool):
