@@ -115,6 +115,13 @@ async def test_a_gate_that_cannot_be_asked_says_so_at_its_making_or_opening(tmp_
         pass  # the failed opening has let go of the log
 
 
+async def test_a_gate_is_found_by_each_name_of_its_log(tmp_path):
+    (tmp_path / "shop.db").touch()
+    (tmp_path / "desk.db").symlink_to(tmp_path / "shop.db")
+    async with Gate(desk([]), store=f"sqlite:///{tmp_path / 'shop.db'}", inbox=True):
+        assert (await typed(tmp_path)).out == "no call waits\n"
+
+
 def test_a_user_without_a_name_names_the_person(monkeypatch, tmp_path):
     def unknown():
         raise KeyError("getpwuid(): uid not found: 1234")

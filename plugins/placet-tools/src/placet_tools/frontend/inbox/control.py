@@ -19,6 +19,7 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.approval import Approval
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
+from placet.stores.files import behind_link
 from placet.stores.url import file_of, open_event_log
 from placet_tools.frontend import jsonrpc
 from placet_tools.frontend.inbox.request_text import head_of, lines_of
@@ -72,7 +73,10 @@ def socket_of(store: str) -> Path | None:
         StoreError: The text names no log.
     """
     file = file_of(open_event_log(store))
-    return None if file is None else file.with_name(file.name + _SUFFIX)
+    if file is None:
+        return None
+    log = behind_link(file)  # by whichever name the log was opened
+    return log.with_name(log.name + _SUFFIX)
 
 
 @asynccontextmanager
