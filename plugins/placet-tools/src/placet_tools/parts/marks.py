@@ -4,13 +4,11 @@
 The intent of a call, and so the log, has a form of the value: a keyed digest. Rules see forms.
 """
 
-import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, Any, Final, NoReturn, TypeAlias, get_args, get_origin
-from urllib.parse import quote, quote_plus
 
 from pydantic import Field
 
@@ -195,13 +193,6 @@ def hidden(
         else:
             shown[name] = unused_form(marks[name]) if name in marks else value
     return shown
-
-
-def spellings(word: str) -> set[str]:
-    """Return a word as it is, and as a `repr`, JSON, and the address of a request have it."""
-    escaped = repr(f"{word}'\"")[1:-4]  # with both quotes, so that the single ones are escaped
-    texts = {word, escaped, escaped.replace("\\'", "'"), quote(word), quote_plus(word)}
-    return texts | {quote(word, safe=""), json.dumps(word)[1:-1], to_json(word).decode()[1:-1]}
 
 
 def without_words(value: Any, words: Collection[str], instead: str) -> Any:  # noqa: ANN401  # JSON

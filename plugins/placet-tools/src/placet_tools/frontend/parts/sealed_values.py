@@ -7,16 +7,18 @@ output and the failure of its call, are parts of the part store. So is an output
 for a record.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
+from urllib.parse import quote, quote_plus
 
 from anyio import to_thread
 
 from placet.schemas.approval import Approval, HeldIntent
-from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, from_canonical
+from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, from_canonical, to_json
 from placet.schemas.effect import EffectStatus
 from placet.schemas.errors import StoreError
 from placet_tools.domain import ToolsDomain, undone_key
@@ -37,7 +39,6 @@ from placet_tools.parts.marks import (
     part_of,
     personal_form,
     secret_form,
-    spellings,
     subject_of,
     with_values,
     without_words,
@@ -353,9 +354,16 @@ class SealedValues:
         return from_canonical(self.store.get(subjects, digest, calls))
 
 
+def _spellings(word: str) -> set[str]:
+    """Return a word as it is, and as a `repr`, JSON, and the address of a request have it."""
+    escaped = repr(f"{word}'\"")[1:-4]  # with both quotes, so that the single ones are escaped
+    texts = {word, escaped, escaped.replace("\\'", "'"), quote(word), quote_plus(word)}
+    return texts | {quote(word, safe=""), json.dumps(word)[1:-1], to_json(word).decode()[1:-1]}
+
+
 def without_secrets(output: Json, secrets: Sequence[str]) -> Json:
     """Return an output in which secrets are replaced, in each of their spellings."""
-    words = {spelling for secret in secrets if secret for spelling in spellings(secret)}
+    words = {spelling for secret in secrets if secret for spelling in _spellings(secret)}
     return without_words(output, words, _REMOVED)
 
 
