@@ -7,7 +7,7 @@ the batch of its approval is refused if it would do anything else.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -184,7 +184,9 @@ class Gate:
     async def _listen(self, path: Path) -> None:
         """Answer `placet inbox` until the gate is closed."""
         try:
-            await self._listening.enter_async_context(control_socket(path, lambda: self))
+            await self._listening.enter_async_context(
+                control_socket(path, lambda: nullcontext(self))
+            )
         except OSError as error:
             message = f"no terminal can decide the requests: {path}: {error}"
             raise StoreError(message) from error

@@ -1,13 +1,23 @@
 """Held calls of a gateway that runs are decided from a terminal."""
 
+import asyncio
 import json
 import re
 import socket
 import stat
 from pathlib import Path
 
+from msgspec import Raw
 from tests.tools.gateway.plain_client import PlainClient, told, tool
 
+from placet_tools.frontend.gateway.pinned_gate import PinnedGate
+from placet_tools.frontend.gateway.tool_gate import (
+    GatewayOptions,
+    LiveCall,
+    ServerConnection,
+    ToolGate,
+)
+from placet_tools.frontend.inbox.control import ask_gate, control_socket
 from tests.cli.command_line import run_process
 
 
@@ -118,3 +128,35 @@ async def test_a_log_that_has_a_writer_runs_no_call_of_a_second_gateway(folder):
         await client.call("work")
         assert told(await other.call("work"))["codes"] == ["gate_failed"]
     assert sum(folder.ran().values()) == 1
+
+
+async def test_a_decision_of_a_person_keeps_the_log_open_when_the_tools_change(
+    monkeypatch, tmp_path
+):
+    """Opened again between the decision and the end of the call, the log has it in doubt."""
+    store = f"sqlite:///{tmp_path / 'gate.db'}"
+    gate = ToolGate(GatewayOptions(store=store, approve_from="read"), lambda text: None)
+
+    class Server:
+        async def run_tool(self, name, arguments, live):
+            await gate.declare([tool("work"), tool("other")])
+            return Raw(b'{"content":[]}')
+
+    async def decide(self, *arguments, **options):
+        await gate.declare([tool("work"), tool("other")])
+        return await original(self, *arguments, **options)
+
+    original = PinnedGate.decide
+    monkeypatch.setattr(PinnedGate, "decide", decide)
+    server: ServerConnection = Server()
+    gate.connect(server)
+    await gate.declare([tool("work")])
+    (held,) = await gate.call([("work", {})], "k", LiveCall(server))
+    assert held.status == "held"
+    path = tmp_path / "gate.db.inbox"
+    async with control_socket(path, gate.in_use):
+        asked = {"id": held.approval, "decision": "approve", "by": "ann", "role": "operator"}
+        answer = await asyncio.to_thread(ask_gate, path, "decide", asked)
+    assert [one["status"] for one in answer["outcomes"]] == ["done"]
+    assert set(await gate.declare([tool("work"), tool("other")])) == {"work", "other"}
+    await gate.close()

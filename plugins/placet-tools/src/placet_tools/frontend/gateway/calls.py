@@ -205,7 +205,8 @@ class Calls:
         is_unread = not results.takes_yes(approval, self._gate.gate.tool_name)
         if verb is None or (is_unread and _is_accepted(answer)):
             return outcomes
-        decision = await self._gate.gate.decide(approval, verb, by=self._gate.options.person)
+        with self._gate.in_use() as gate:
+            decision = await gate.decide(approval, verb, by=self._gate.options.person)
         return decision.outcomes
 
     # requests that come again with an answer (from protocol 2026-07-28 on)

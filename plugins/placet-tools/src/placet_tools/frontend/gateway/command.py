@@ -197,7 +197,7 @@ async def _listening(gate: ToolGate) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         if path is not None:
             try:
-                await stack.enter_async_context(control_socket(path, lambda: gate.gate))
+                await stack.enter_async_context(control_socket(path, gate.in_use))
             except OSError as error:
                 _report(f"held calls cannot be decided from a terminal: {path}: {error}")
         yield

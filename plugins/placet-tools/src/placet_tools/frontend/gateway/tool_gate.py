@@ -143,6 +143,20 @@ class ToolGate:
             raise ClosedError("the gate is not open: the server has not listed its tools")
         return self._gate
 
+    @contextmanager
+    def in_use(self) -> Iterator[PinnedGate]:
+        """Return a context with the open gate, which stays open in it when the tools change.
+
+        Raises:
+            ClosedError: No tools were declared yet, or the gate is closed.
+        """
+        gate = self.gate
+        self._running += 1
+        try:
+            yield gate
+        finally:
+            self._running -= 1
+
     @property
     def where(self) -> str:
         """Where a person decides held calls."""

@@ -8,7 +8,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from stat import S_ISSOCK
@@ -23,7 +23,7 @@ from placet.stores.files import behind_link
 from placet.stores.url import file_of, open_event_log
 from placet_tools.frontend import jsonrpc
 from placet_tools.frontend.inbox.request_text import head_of, lines_of
-from placet_tools.frontend.jsonrpc import MessageInvalid
+from placet_tools.frontend.jsonrpc import Message, MessageInvalid
 from placet_tools.outcome import Outcome, RequestDecision
 
 _SUFFIX: Final = ".inbox"
@@ -80,12 +80,15 @@ def socket_of(store: str) -> Path | None:
 
 
 @asynccontextmanager
-async def control_socket(path: Path, gate_of: Callable[[], InboxGate]) -> AsyncIterator[None]:
+async def control_socket(
+    path: Path, gate_of: Callable[[], AbstractContextManager[InboxGate]]
+) -> AsyncIterator[None]:
     """Answer on a control socket.
 
     Args:
         path: Path of the socket.
-        gate_of: Returns the open gate; a gateway opens another when its tools change.
+        gate_of: Returns a context with the open gate, for one request: a gateway opens another
+            when its tools change.
 
     Raises:
         OSError: The socket cannot be made.
@@ -171,28 +174,34 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
         raise MessageInvalid(jsonrpc.INVALID_REQUEST, fault) from None
 
 
-async def _answer(gate_of: Callable[[], InboxGate], reader: asyncio.StreamReader) -> bytes:
+async def _answer(
+    gate_of: Callable[[], AbstractContextManager[InboxGate]], reader: asyncio.StreamReader
+) -> bytes:
     try:
         message = jsonrpc.read(await _line(reader))
-        gate = gate_of()
-        params = jsonrpc.object_of(message, "params")
-        match jsonrpc.value_of(message, "method"):
-            case "decide":
-                answer = await _decide(gate, params)
-            case "settle":
-                answer = await _settle(gate, params)
-            case "inbox":
-                now = gate.world.sim_time
-                requests = [_shown(one, now) for one in await gate.approvals()]
-                answer = {"requests": requests, "doubts": await gate.doubts()}
-            case other:
-                fault = f"there is no method {other!r:.80}; there are inbox, decide and settle"
-                raise MessageInvalid(jsonrpc.METHOD_NOT_FOUND, fault)
+        with gate_of() as gate:
+            answer = await _result(gate, message)
         return jsonrpc.response(0, answer)
     except MessageInvalid as error:
         return jsonrpc.failure(0, error.code, str(error))
     except (PlacetError, OSError, LookupError, ValueError) as error:
         return jsonrpc.failure(0, jsonrpc.SERVER_ERROR, str(error))
+
+
+async def _result(gate: InboxGate, message: Message) -> Json:
+    params = jsonrpc.object_of(message, "params")
+    match jsonrpc.value_of(message, "method"):
+        case "decide":
+            return await _decide(gate, params)
+        case "settle":
+            return await _settle(gate, params)
+        case "inbox":
+            now = gate.world.sim_time
+            requests = [_shown(one, now) for one in await gate.approvals()]
+            return {"requests": requests, "doubts": await gate.doubts()}
+        case other:
+            fault = f"there is no method {other!r:.80}; there are inbox, decide and settle"
+            raise MessageInvalid(jsonrpc.METHOD_NOT_FOUND, fault)
 
 
 def _shown(approval: Approval, now: float) -> dict[str, Json]:
