@@ -28,6 +28,21 @@ INKS = """(map) => {
   return inks.size;
 }"""
 
+BANDS = """(plot) => {
+  const context = plot.getContext("2d");
+  const { data } = context.getImageData(0, Math.round(plot.height / 2), plot.width, 1);
+  const bands = [];
+  for (let at = 0; at < data.length; at += 4) {
+    const ink = [...data.slice(at, at + 3)].join();
+    const next = [...data.slice(at + 4, at + 7)].join();
+    if (data[at + 3] > 250 && ink === next && bands.at(-1) !== ink) bands.push(ink);
+  }
+  const inkOf = (dot) => getComputedStyle(dot, "::before").backgroundColor.match(/\\d+/g).join();
+  const inks = (dots) => [...dots].slice(0, 3).map(inkOf);
+  const legend = inks(plot.previousElementSibling.querySelectorAll(".dot"));
+  return { bands, legend, map: inks(document.querySelectorAll("#map-legend .dot")) };
+}"""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -398,3 +413,31 @@ def test_a_portrayal_sets_size_marker_and_label(browser, folder):
             page.wait_for_function("() => placetDrawnFrames() > 2")
             inked[portrayal] = sum(page.locator("#map").evaluate(COLOR_OF).values())
     assert inked[str(marked)] > 2 * inked["wealth"]
+
+
+def test_the_states_of_a_row_are_bands_over_time_in_the_colors_of_the_map(browser, sir):
+    with looking(browser, sir.page) as looked:
+        page = looked.page
+        looked.press("End")
+        looked.wait_fact("tick", "10 of 10")
+        page.get_by_label("Show entities whose id contains").fill("people:1")
+        names = page.locator("#state td.name button").all_inner_texts()
+        told, plot = "", page.locator("#inspect .answer canvas")
+        for name in names:  # until one that fell ill and recovered
+            page.get_by_role("button", name=name, exact=True).first.click()
+            page.get_by_role("button", name="Over time").click()
+            expect(plot).to_have_attribute("aria-label", re.compile("^state: "))
+            told = plot.get_attribute("aria-label") or ""
+            if "infectious from" in told and "recovered from" in told:
+                break
+        assert re.fullmatch(
+            r"state: recovered at this moment; susceptible from seq \d+, "
+            r"infectious from seq \d+, recovered from seq \d+",
+            told,
+        )
+        legend = page.locator("#inspect .answer .says")
+        expect(legend.locator(".dot")).to_have_text(["susceptible", "infectious", "recovered"])
+        looked.press("Home")
+        expect(plot).to_have_attribute("aria-label", re.compile("^state: . at this moment"))
+        inks = plot.evaluate(BANDS)
+        assert inks["bands"] == inks["legend"] == inks["map"]

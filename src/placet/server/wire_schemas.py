@@ -360,6 +360,25 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         ),
         problem=_TEXT,
     ),
+    "Trace": _object(
+        series=array_schema(
+            _object(
+                name=_TEXT,
+                note=_TEXT,
+                seqs=array_schema(_SEQ),
+                lines=array_schema(
+                    _object(name=_TEXT, values=array_schema({"type": ["number", "null"]}))
+                ),
+                is_band=_BOOLEAN,
+                categories=array_schema(_object(name=_TEXT, value=_ANYTHING)),
+                values=array_schema({"type": ["integer", "null"], "minimum": -1}),
+                optional=("lines", "is_band", "categories", "values"),
+            )
+        ),
+        left_out=array_schema(_TEXT),
+        every=_SEQ,
+        unit={"enum": ["tick", "record"]},
+    ),
     "Story": _object(
         events=array_schema(_OPEN),
         next=_or_null("integer"),

@@ -30,7 +30,7 @@ _MEDIA_TYPES: Final = {
 _NAMES: Final = """
     style.css player.css icon.svg main.js api.js approval_card.js approvals.js approvals_page.js
     chart.js events.js failures.js format.js map.js metrics.js panels.js player.js
-    player_axes.js player_card.js player_colors.js player_dots.js player_failure.js
+    player_axes.js player_bands.js player_card.js player_colors.js player_dots.js player_failure.js
     player_feed.js player_inspect.js player_line.js player_map.js player_marks.js
     player_series.js player_settings.js player_state.js player_story.js player_view.js tree.js
     map_layers.js runs.css runs.js runs_note.js sign_in.js compare.js compare_chart.js

@@ -310,11 +310,16 @@ async def list_series(world: str, request: Request) -> Json:
     )
 
 
-@_question("trace", "List the numbers of an entity over time", "Series")
+@_question("trace", "List the fields of an entity over time", "Trace")
 def list_trace(played: PlayedWorld, query: TraceQuery) -> Json:
-    """Return a series of each number of an entity, at moments along the whole log. O(log)."""
-    series = trace_of(played.timeline, query.collection, query.entity)
-    return {"series": series, "problem": ""}
+    """Return a series of each field of an entity, at moments along the whole log. O(log).
+
+    A series of numbers has `lines`; one of texts, booleans or other categories has `categories`,
+    and in `values` the number of a category, -1 of a value that has none, null where the entity
+    has no such field. `left_out` names the other fields. A moment is the `every`-th `unit`, a
+    tick or a record.
+    """
+    return trace_of(played.timeline, query.collection, query.entity, played.source.portrayals)
 
 
 @_question("story", "Get the story of an agent", "Story")
