@@ -441,3 +441,31 @@ def test_the_states_of_a_row_are_bands_over_time_in_the_colors_of_the_map(browse
         expect(plot).to_have_attribute("aria-label", re.compile("^state: . at this moment"))
         inks = plot.evaluate(BANDS)
         assert inks["bands"] == inks["legend"] == inks["map"]
+
+
+FOREST = """
+name = "forest"
+domain = "tests.browser.forest:Forest"
+ticks = 3
+
+[agents.fox]
+count = 5
+policy = "tests.browser.forest:go"
+"""
+
+
+def test_agents_of_an_occupancy_are_on_the_map_without_a_portrayal(browser, folder):
+    (folder / "forest.toml").write_text(FOREST, "utf-8")
+    store = folder / "forest.db"
+    options = ["--store", str(store), "--no-verify"]
+    command = [sys.executable, "-m", "placet", "run", str(folder / "forest.toml"), *options]
+    subprocess.run(command, check=True, capture_output=True)
+    with playing(store) as play, looking(browser, play.page) as looked:
+        page = looked.page
+        expect(page.locator("#map-of")).to_have_text("5 from above")
+        expect(page.locator("#map-note")).to_have_text(
+            "forest.foxes: drawn by the grid of the model, 7 cells wide."
+        )
+        looked.press("End")
+        looked.wait_fact("tick", "3 of 3")
+        expect(page.locator("#map-says")).to_have_text("forest.foxes 5")

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from placet.history.explain import explain, explain_seq
 from placet.history.fork import ForkOptions
 from placet.history.timeline import moments
+from placet.history.timeline.map_notes import map_note
 from placet.history.timeline.timeline import LAST, Moment, NoPlaceError, PlayedStep, Query
 from placet.history.timeline.timeline import Place as LogPlace
 from placet.history.timeline.traces import trace_of
@@ -231,8 +232,13 @@ def get_moment(played: PlayedWorld, query: MomentQuery) -> Json:
     def look(moment: Moment) -> tuple[dict[str, Json], LogPlace]:
         head = moments.moment_head(moment)
         if query.map:
-            portrayals = played.source.portrayals
-            head |= moments.map_of(moment.state, query.color, None, portrayals, query.cells)
+            given = played.source.portrayals
+            drawn = moments.map_of(
+                moment.state, query.color, None, played.portrayals, query.cells, given
+            )
+            is_run = bool(timeline.index.ticks)
+            note = map_note(moment.state, drawn["map"], given, played.spaces) if is_run else ""
+            head |= {**drawn, "note": note}
         if query.collection is not None:
             collections, page = moment.state.entities(), (query.offset, query.limit)
             head["table"] = moments.table_of(collections, query.collection, *page, query.find)
@@ -255,7 +261,7 @@ def list_steps(played: PlayedWorld, query: StepsQuery) -> Json:
     `layers` has the rows of the tables that a step wrote, and the colors and marks of the entities
     of the collections that it wrote, as they are after it.
     """
-    timeline, portrayals = played.timeline, played.source.portrayals
+    timeline, portrayals = played.timeline, played.portrayals
     colored = "" if query.color is None else query.color.rpartition("/")[0]
     chosen = {*portrayals, colored}
 
@@ -319,7 +325,7 @@ def list_trace(played: PlayedWorld, query: TraceQuery) -> Json:
     has no such field. `left_out` names the other fields. A moment is the `every`-th `unit`, a
     tick or a record.
     """
-    return trace_of(played.timeline, query.collection, query.entity, played.source.portrayals)
+    return trace_of(played.timeline, query.collection, query.entity, played.portrayals)
 
 
 @_question("story", "Get the story of an agent", "Story")
