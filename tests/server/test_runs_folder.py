@@ -3,15 +3,19 @@
 import os
 import shutil
 import sqlite3
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from placet import Simulation
 from placet.actors.ports import EventLog
 from placet.history.position import Position
 from placet.history.timeline.timeline import Timeline
 from placet.lab import run_scenarios
+from placet.lab.reporting.run_report import run_page
 from placet.scenarios import Scenario
+from placet.scenarios.end_note import end_by_condition
 from placet.scenarios.engine import run_scenario
 from placet.scenarios.failure_note import note_failure, noting_failure
 from placet.scenarios.fork import fork_run
@@ -23,6 +27,7 @@ from placet.server.runs.listing import RunList, differing_keys
 from placet.server.runs.summary import RunCount
 from placet.stores.reading import log_to_read
 from tests.history.timeline.played_logs import world_records
+from tests.scenarios.test_ending import walkers
 from tests.server.runs_of_folder import (
     append,
     damage,
@@ -209,6 +214,55 @@ def test_a_killed_and_a_stopped_run(tmp_path, town):
         "stopped.db": "stopped",
     }
     assert rows["killed.db"]["ticks"] < 3
+
+
+def statuses(folder):
+    return {name: row["status"] for name, row in listed(folder).items()}
+
+
+def test_a_run_that_its_condition_ended_is_told_from_a_stopped_and_a_whole_one(tmp_path):
+    def sqlite(name: str) -> str:
+        return f"sqlite:///{tmp_path}/{name}.db"
+
+    run_scenario(walkers(), store=sqlite("ended"))
+    run_scenario(walkers(None), store=sqlite("whole"))
+    begun: list[int] = []
+    run_scenario(
+        walkers(), store=sqlite("stopped"), on_tick=begun.append, is_stopped=lambda: len(begun) == 2
+    )
+    with Simulation(walkers(), store=sqlite("simulation")) as simulation:
+        simulation.run()
+    assert statuses(tmp_path) == {
+        "ended.db": "ended",
+        "simulation.db": "ended",
+        "stopped.db": "stopped",
+        "whole.db": "finished",
+    }
+    row = listed(tmp_path, "status:ended")["ended.db"]
+    assert (row["ended_by"], row["ticks"]) == (walkers().until, 4)
+    for name, expected in (
+        ("ended", f"by the condition {walkers().until}, after tick 4 of 20"),
+        ("stopped", "before its last tick, after tick 2 of 20"),
+        ("whole", None),
+    ):
+        page = run_page(log_to_read(sqlite(name)))
+        assert dict(page.facts).get("end") == expected
+
+
+def test_the_note_of_an_end_says_nothing_of_a_log_that_went_on_or_of_another(tmp_path):
+    ended, other = tmp_path / "ended.db", tmp_path / "other.db"
+    run_scenario(walkers(), store=f"sqlite:///{ended}")
+    begun: list[int] = []
+    run_scenario(
+        replace(walkers(None), seed=2),
+        store=f"sqlite:///{other}",
+        on_tick=begun.append,
+        is_stopped=lambda: len(begun) == 4,
+    )
+    shutil.copy(tmp_path / "ended.db.ended", tmp_path / "other.db.ended")
+    assert statuses(tmp_path) == {"ended.db": "ended", "other.db": "stopped"}
+    log = log_to_read(str(ended))
+    assert [end_by_condition(log, ticks) is None for ticks in (4, 5, None)] == [False, True, True]
 
 
 class Failing:

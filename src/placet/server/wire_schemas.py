@@ -167,6 +167,7 @@ _RUN: Final = _object(
     is_partial=_BOOLEAN,
     settings=_OPEN,
     status=_TEXT,
+    ended_by=_TEXT,
     error=_TEXT,
     modified_s=_NUMBER,
     bytes=_SEQ,

@@ -9,7 +9,7 @@ import { complain, say, showOpened, stand, startSignIn } from "./sign_in.js";
 const ROUND_MS = 3_000;
 const READING_MS = 400; // between two looks while the server reads logs
 const TYPING_MS = 200;
-const STATUSES = ["failed", "damaged", "killed", "stopped", "running", "empty", "closed", "finished"];
+const STATUSES = ["failed", "damaged", "killed", "stopped", "running", "empty", "closed", "ended", "finished"];
 const FAILURES = new Set(["failed", "damaged", "killed"]);
 const NOTE_CHARS = 120;
 
@@ -202,7 +202,7 @@ function cellOf(row, { key, label, isNumber, isSetting, value }) {
   const cell = made("td", isNumber ? "number" : "");
   cell.dataset.label = label;
   if (key === "run") cell.replaceChildren(...nameOf(row));
-  else if (key === "status") cell.append(made("span", `status-of ${row.status}`, row.status || "…"));
+  else if (key === "status") cell.append(statusOf(row));
   else if (key === "ticks") cell.textContent = ticksOf(row);
   else if (key === "date") cell.append(timeOf(row.modified_s));
   else if (key === "tags") cell.replaceChildren(...noteOf(row));
@@ -212,6 +212,12 @@ function cellOf(row, { key, label, isNumber, isSetting, value }) {
   if (cell.textContent === "–" || cell.textContent === "") cell.classList.add("none");
   cell.classList.add(`of-${isSetting ? "setting" : key}`);
   return cell;
+}
+
+function statusOf({ status, ended_by: endedBy }) {
+  const element = made("span", `status-of ${status}`, status || "…");
+  if (endedBy) element.title = `ended by ${tame(endedBy, 120)}`;
+  return element;
 }
 
 function nameOf({ run, status }) {

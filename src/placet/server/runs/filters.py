@@ -23,7 +23,7 @@ from placet.schemas.name_suggestions import did_you_mean
 QUERY_CHARS_MAX: Final = 500
 STATUSES: Final = (
     *("failed", "damaged", "killed", "stopped", "running"),
-    *("empty", "closed", "finished"),
+    *("empty", "closed", "ended", "finished"),
 )
 """The status of a run, the worst first: see `listing.py`."""
 

@@ -16,7 +16,9 @@ from time import time
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.scenarios.failure_note import ENDING, failure_of
+from placet.scenarios import end_note, failure_note
+from placet.scenarios.end_note import end_by_condition
+from placet.scenarios.failure_note import failure_of
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.log.pack import PACK_MAGIC
 from placet.schemas.names import path_part_fault
@@ -39,6 +41,7 @@ _PAGE_BYTES: Final = 4_096
 _MARK: Final = slice(68, 72)  # of the application, in the header of a SQLite file
 _TABLES: Final = (b"CREATE TABLE meta (", b"CREATE TABLE groups (")
 _ENDING: Final = ".db"
+_NOTES: Final = (failure_note.ENDING, end_note.ENDING)
 _SILENT_S: Final = 10.0
 """A writer on another machine is taken for dead after so long without a beat, seconds."""
 
@@ -71,6 +74,7 @@ class RunFile:
         counts: The counts at the end that the log had last; None before the first.
         is_counted: They are those of the stamp, or there will be none.
         failure: The exception that ended its run; empty if none is noted.
+        ended_by: The condition `until` that ended its run; empty if none is noted.
         error: Why the log cannot be read; empty if it can be.
     """
 
@@ -84,6 +88,7 @@ class RunFile:
     counts: RunTotals | None = None
     is_counted: bool = False
     failure: str = ""
+    ended_by: str = ""
     error: str = ""
 
     @property
@@ -230,6 +235,8 @@ class RunFolder:
                 one.head, one.error = head_of(log, one.count.fork), ""
                 failure = failure_of(log)
                 one.failure = "" if failure is None else failure.message
+                end = end_by_condition(log, None if one.head is None else one.head.ticks)
+                one.ended_by = "" if end is None else end.until
             if one.head is None:
                 one.is_counted = True
         except NoWorldError:  # an empty file, which a killed process may have left
@@ -283,9 +290,10 @@ def _stamps(folder: Path) -> Iterator[tuple[str, _Stamp]]:
         with suppress(FileNotFoundError):  # a file that is removed meanwhile
             about = entry.stat(follow_symlinks=False)
             if stat.S_ISREG(about.st_mode):
-                wal, note = _beside(found, f"{name}-wal"), _beside(found, f"{name}{ENDING}")
+                wal = _beside(found, f"{name}-wal")
+                notes = (_beside(found, name + ending)[1] for ending in _NOTES)
                 at = about.st_ino, about.st_size, about.st_mtime_ns
-                yield name, _Stamp(*at, *wal, note[1])
+                yield name, _Stamp(*at, *wal, max(notes))
 
 
 def _beside(found: "Mapping[str, os.DirEntry[str]]", name: str) -> tuple[int, int]:

@@ -6,10 +6,11 @@ The status of a run, the worst first:
                study of the log says that the run failed or took too long
     damaged    the log cannot be read
     killed     its process ended without closing the log, before the last tick
-    stopped    the log was closed before the last tick: by a condition or a person
+    stopped    the log was closed before the last tick, such as by a person
     running    a process writes the log
     empty      the log has no record
     closed     the log of a world that no scenario ran, and that no process writes
+    ended      the condition `until` of the scenario ended the run, by the note beside its log
     finished   all ticks are completed
 """
 
@@ -108,6 +109,8 @@ class RunList:
             return "failed"
         if is_written is None:
             return "killed"
+        if one.ended_by:
+            return "ended"
         return "closed" if one.head.ticks_planned is None else "stopped"
 
 
@@ -161,6 +164,7 @@ class _Listed:
             "is_partial": one.counts is not None and one.counts.is_partial,
             "settings": {key: shown(self.settings[key]) for key in columns if key in self.settings},
             "status": self.status,
+            "ended_by": one.ended_by if self.status == "ended" else "",
             "error": self._error(failures),
             "modified_s": one.modified_s,
             "bytes": one.size,
