@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
+from placet.history.position import Position
 from placet.scenarios import Scenario
 from placet.scenarios.engine import run_scenario
+from placet.scenarios.fork import fork_run
 from tests.browser.conftest import Played, playing
 from tests.server.runs_of_folder import damage
 
@@ -182,3 +184,14 @@ def test_an_unknown_token_asks_for_another(browser, played):
         page.get_by_label("Token").fill(played.token)
         page.get_by_role("button", name="Sign in").click()
         expect(page.locator("#runs tr.run")).to_have_count(5)
+
+
+def test_a_fork_has_a_line_that_leads_to_its_run(browser, tmp_path):
+    key = "populations.people.options.infect"
+    run_sir(tmp_path / "base.db")
+    fork_run(tmp_path / "base.db", tmp_path / "hot.db", {key: 0.2}, at=Position(tick=4))
+    with playing(tmp_path) as served, opened(browser, served.page) as page:
+        line = page.locator(".lineage")
+        expect(line).to_have_text("fork of base.db at tick 4: infect 0.2 (there 0.08)")
+        line.get_by_role("link").click()
+        expect(page.locator("#at-tick")).to_have_text(f"0 of {TICKS}")

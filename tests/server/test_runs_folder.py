@@ -10,6 +10,7 @@ import pytest
 
 from placet import Simulation
 from placet.actors.ports import EventLog
+from placet.history.fork import ForkOptions, fork
 from placet.history.position import Position
 from placet.history.timeline.timeline import Timeline
 from placet.lab import run_scenarios
@@ -347,3 +348,30 @@ def test_a_fork_with_other_settings_is_listed_with_its_own(tmp_path):
     rows = listed(tmp_path)
     assert (rows["hot.db"]["world"], rows["sir.db"]["world"]) == ("hot", "sir")
     assert rows["hot.db"]["settings"][key] != rows["sir.db"]["settings"][key]
+
+
+def test_the_lineage_of_a_fork_names_its_run_tick_and_changes(tmp_path):
+    key = "populations.people.options.infect"
+    run_scenario(Scenario.load("sir", overrides=["ticks=4"]), store=f"sqlite:///{tmp_path}/sir.db")
+    shutil.copy(run_town(tmp_path / "other.db"), tmp_path / "a-town.db")
+    log = log_to_read(f"{tmp_path}/sir.db")
+    fork_run(log, str(tmp_path / "hot.db"), {key: 0.2}, world="hot", at=Position(tick=1))
+    hot = log_to_read(f"{tmp_path}/hot.db")
+    fork_run(hot, str(tmp_path / "again.db"), {key: 0.3}, world="again", seed=7)
+    options = ForkOptions(put={"sir.people/people:3/state": 1}, dropped=["people:4"])
+    fork(hot, str(tmp_path / "edited.db"), options)
+    rows = listed(tmp_path)
+    assert rows["sir.db"]["lineage"] == rows["a-town.db"]["lineage"] == []
+    (first,) = rows["hot.db"]["lineage"]
+    assert (first["parent"], first["run"], first["tick"]) == ("sir", "sir.db", 1)
+    assert first["changes"] == {key: [0.08, 0.2]}
+    before, last = rows["again.db"]["lineage"]
+    assert before == first
+    assert (last["parent"], last["run"], last["tick"]) == ("hot", "hot.db", 1)
+    assert last["changes"] == {key: [0.2, 0.3], "seed": [1, 7]}
+    edited = rows["edited.db"]["lineage"][-1]
+    assert (edited["changes"], edited["run"]) == ({}, "hot.db")
+    assert edited["edits"] == ["sir.people/people:3", "-people:4"]
+    assert listed(tmp_path, "parent:hot").keys() == {"again.db", "edited.db"}
+    (tmp_path / "sir.db").unlink()
+    assert listed(tmp_path)["hot.db"]["lineage"][0]["run"] is None

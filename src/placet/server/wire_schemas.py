@@ -173,6 +173,18 @@ _RUN: Final = _object(
     bytes=_SEQ,
     tags=array_schema(_TEXT),
     note=_TEXT,
+    lineage=array_schema(
+        _object(
+            parent=_TEXT,
+            run=_or_null("string"),
+            tick=_or_null("integer"),
+            seq=_SEQ,
+            sim_time=_NUMBER,
+            changes=_OPEN,
+            edits=array_schema(_TEXT),
+            left_out=_SEQ,
+        )
+    ),
 )
 
 SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {

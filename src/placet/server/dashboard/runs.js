@@ -2,7 +2,7 @@
 
 import { ask, Refusal } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
-import { short, tame, whole } from "./format.js";
+import { short, span, tame, whole } from "./format.js";
 import { editNote, startNote } from "./runs_note.js";
 import { complain, say, showOpened, stand, startSignIn } from "./sign_in.js";
 
@@ -12,6 +12,7 @@ const TYPING_MS = 200;
 const STATUSES = ["failed", "damaged", "killed", "stopped", "running", "empty", "closed", "ended", "finished"];
 const FAILURES = new Set(["failed", "damaged", "killed"]);
 const NOTE_CHARS = 120;
+const ANCESTORS_MAX = 3;
 
 const COLUMNS = [
   { key: "run", label: "run", value: (row) => row.run },
@@ -220,13 +221,36 @@ function statusOf({ status, ended_by: endedBy }) {
   return element;
 }
 
-function nameOf({ run, status }) {
+function nameOf({ run, status, lineage }) {
   if (status === "damaged" || status === "empty") return [made("bdi", "", tame(run, 120))];
-  const link = made("a", "", tame(run, 120), true);
-  link.href = `play#${new URLSearchParams({ world: run })}`;
+  const link = playerOf(run, run);
   link.dataset.focus = `run ${run}`;
-  return [link];
+  return [link, ...lineageOf(lineage)];
 }
+
+function playerOf(run, text) {
+  const link = made("a", "", tame(text, 120), true);
+  link.href = `play#${new URLSearchParams({ world: run })}`;
+  return link;
+}
+
+/** Return a line for each run that a log was forked from, the nearest first. */
+function lineageOf(lineage) {
+  const lines = [...lineage].reverse().slice(0, ANCESTORS_MAX).map(({ parent, run, tick, sim_time: time, changes, edits, left_out: leftOut }, at) => {
+    const line = made("span", "lineage", at ? "itself a fork of " : "fork of ");
+    const when = tick === null ? `after ${span(time)}` : `at tick ${whole(tick)}`;
+    const values = Object.entries(changes).map(([key, [before, after]]) => `${tame(key.split(".").at(-1), 40)} ${valueText(after)} (there ${valueText(before)})`);
+    const edited = edits.map((one) => (one.startsWith("-") ? `without ${tame(one.slice(1), 60)}` : `edited ${tame(one, 80)}`));
+    const what = [...values, ...edited, ...(leftOut ? [`${whole(leftOut)} more`] : [])].join(", ");
+    line.append(run === null ? made("bdi", "", tame(parent, 60)) : playerOf(run, run), ` ${when}${what ? `: ${what}` : ", nothing changed"}`);
+    line.title = Object.keys(changes).map((key) => tame(key, 120)).join(", ");
+    return line;
+  });
+  if (lineage.length > ANCESTORS_MAX) lines.push(made("span", "lineage", `and ${whole(lineage.length - ANCESTORS_MAX)} earlier forks`));
+  return lines;
+}
+
+const valueText = (value) => (value === null ? "none" : typeof value === "number" ? short(value) : tame(value, 60));
 
 function countOf(row, key) {
   if (row[key] === null) return list.unread && !row.error ? "…" : "–";

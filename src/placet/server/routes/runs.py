@@ -96,7 +96,7 @@ def _head_of(log: EventLog) -> RunHead | None:
     count = RunCount()
     while not count.read_on(log, _CHUNK_RECORDS):
         pass
-    return head_of(log, count.fork)
+    return head_of(log, count.forks)
 
 
 @table.on(

@@ -28,6 +28,7 @@ from placet.stores.files import opened_regular
 from placet.stores.reading import log_to_read
 from placet.stores.sqlite.heartbeat import Heartbeat
 from placet.stores.sqlite.layout import APPLICATION_ID
+from placet.sweeps.study import LOGS, MANIFEST
 
 FILES_MAX: Final = 10_000
 """Logs of a folder that are listed."""
@@ -191,11 +192,11 @@ class RunFolder:
         self._is_closed.set()
         self.wait()
 
-    def wait(self) -> None:
-        """Wait until the logs of the last look are read."""
+    def wait(self, seconds_max: float | None = None) -> None:
+        """Wait until the logs of the last look are read, or for so long."""
         thread = self._thread
         if thread is not None:
-            thread.join()
+            thread.join(seconds_max)
 
     def _scan(self) -> None:
         """Look at each file; drop the head and the counts of a file that is gone or replaced."""
@@ -232,7 +233,7 @@ class RunFolder:
         one.is_head_read = True
         try:
             with closing(self.open_log(str(self.folder / one.name))) as log:
-                one.head, one.error = head_of(log, one.count.fork), ""
+                one.head, one.error = head_of(log, one.count.forks), ""
                 failure = failure_of(log)
                 one.failure = "" if failure is None else failure.message
                 end = end_by_condition(log, None if one.head is None else one.head.ticks)
@@ -274,12 +275,24 @@ class RunFolder:
                     one.count = RunCount()
                 while not self._is_closed.is_set():
                     if one.count.read_on(log, _CHUNK_RECORDS):
-                        if one.count.fork is not None:
-                            one.head = head_of(log, one.count.fork)
+                        if one.count.forks:
+                            one.head = head_of(log, one.count.forks)
                         one.counts, one.is_counted = one.count.counts, True
                         return
         except _FAULTS as error:
             one.error, one.is_counted = str(error), True
+
+
+def folder_of_logs(folder: Path) -> RunFolder:
+    """Return the runs of a folder; of the folder of a study, those of the logs that it kept.
+
+    Raises:
+        StoreError: The folder cannot be read.
+    """
+    is_study = (folder / MANIFEST).is_file() and (folder / LOGS).is_dir()
+    runs = RunFolder(folder / LOGS if is_study else folder)
+    runs.names()
+    return runs
 
 
 def _stamps(folder: Path) -> Iterator[tuple[str, _Stamp]]:
