@@ -341,6 +341,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             )
         )
     ),
+    "RunWork": _object(run=_TEXT, record=_SEQ, records=_SEQ, passes=_SEQ),
     "RunNote": _object(tags=array_schema(_TEXT), note=_TEXT),
     "Moment": _object(
         record={"type": "integer", "minimum": -1},

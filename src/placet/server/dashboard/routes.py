@@ -34,8 +34,8 @@ _NAMES: Final = """
     player_feed.js player_inspect.js player_line.js player_map.js player_marks.js
     player_series.js player_settings.js player_state.js player_story.js player_view.js tree.js
     map_layers.js runs.css runs.js runs_note.js sign_in.js compare.js compare_chart.js
-    compare_map.js reading.js feed_line.js worlds.js docs.css docs.js docs_operation.js
-    docs_schema.js docs_try.js doubts.js decision_form.js exact_json.js values.js
+    compare_map.js compare_work.js reading.js feed_line.js worlds.js docs.css docs.js
+    docs_operation.js docs_schema.js docs_try.js doubts.js decision_form.js exact_json.js values.js
 """
 PARTS: Final = {name: _MEDIA_TYPES[name.rpartition(".")[2]] for name in _NAMES.split()}
 """What the pages load, by name, and its media type. Nothing else in this folder is served."""
