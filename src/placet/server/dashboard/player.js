@@ -379,8 +379,10 @@ async function openWorld(name, place) {
   document.title = `${tame(name)} · placet player`;
   await readHistory();
   readSeries();
-  await jump(place ?? beginning());
-  if (history.run) await readSettings(name, () => name === world).catch(complain);
+  const isThere = jump(place ?? beginning()); // asked first: settings may import the model
+  const areRead = history.run ? readSettings(name, () => name === world).catch(complain) : null;
+  await isThere;
+  await areRead;
 }
 
 /** The place at which a run is opened: the present of one in progress, the start of a finished one. */

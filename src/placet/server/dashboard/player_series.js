@@ -41,6 +41,7 @@ export async function askSeries(ask, isWanted) {
   const found = await ask().catch((error) => ({ series: [], problem: error.message }));
   if (!isWanted()) return;
   rows = found.series.map(rowOf).filter((row) => row.low <= row.high);
+  byId("series").style.setProperty("--rows", String(Math.max(1, rows.length))); // few rows are high
   byId("series").replaceChildren(...rows.map(({ element }) => element));
   show("series", rows.length > 0);
   write("series-problem", found.problem && `No collected series: ${tame(found.problem, 300)}`);
