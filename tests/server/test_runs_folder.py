@@ -221,7 +221,7 @@ def statuses(folder):
     return {name: row["status"] for name, row in listed(folder).items()}
 
 
-def test_a_run_that_its_condition_ended_is_told_from_a_stopped_and_a_whole_one(tmp_path):
+def test_a_run_ended_by_its_condition_has_a_status_of_its_own(tmp_path):
     def sqlite(name: str) -> str:
         return f"sqlite:///{tmp_path}/{name}.db"
 
@@ -250,7 +250,7 @@ def test_a_run_that_its_condition_ended_is_told_from_a_stopped_and_a_whole_one(t
         assert dict(page.facts).get("end") == expected
 
 
-def test_the_note_of_an_end_says_nothing_of_a_log_that_went_on_or_of_another(tmp_path):
+def test_the_note_of_an_end_is_ignored_beside_a_longer_or_another_log(tmp_path):
     ended, other = tmp_path / "ended.db", tmp_path / "other.db"
     run_scenario(walkers(), store=f"sqlite:///{ended}")
     begun: list[int] = []

@@ -20,7 +20,7 @@ def note(collections, given=(), spaces=ModelSpaces()):  # noqa: B008  # immutabl
     return map_note(state, drawn["map"], dict(given), spaces)
 
 
-def test_what_is_drawn_by_the_grid_of_the_model_is_told():
+def test_the_note_names_collections_drawn_by_the_grid_of_the_model():
     assert note(FOX, spaces=ModelSpaces(WIDTH)) == (
         "forest.foxes: drawn by the grid of the model, 7 cells wide."
     )
@@ -40,13 +40,13 @@ def test_a_state_without_places_says_what_a_place_is():
     assert '[portrayal."town.people"]' in told
 
 
-def test_nothing_is_said_of_positions_of_given_portrayals_and_of_an_empty_state():
+def test_positions_given_portrayals_and_an_empty_state_have_no_note():
     assert note({"town.people": {"ann": {"position": [1, 2]}}}) == ""
     assert note(FOX, given=WIDTH) == ""
     assert note({}) == ""
 
 
-def test_agents_that_are_nowhere_are_told_and_what_else_belongs_to_drawn_agents_is_not():
+def test_the_note_names_collections_of_agents_without_a_place_alone():
     timeline = played(log_of(world_records()))
 
     def look(moment):

@@ -1,4 +1,4 @@
-"""A sentence for a map that no portrayal describes: what it draws, or why it draws nothing."""
+"""The note below a map without a portrayal: drawn collections, or the reason of an empty map."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -19,8 +19,8 @@ class ModelSpaces(NamedTuple):
     """The grids of the domains of a log.
 
     Attributes:
-        portrayals: What they imply for collections and tables.
-        problem: Why the domains cannot be asked; empty if they were.
+        portrayals: Collection or table -> the portrayal with the width of its grid.
+        problem: The reason for which the domains were not found; empty if they were.
     """
 
     portrayals: Portrayals = MappingProxyType({})
@@ -33,14 +33,14 @@ def map_note(
     given: Portrayals,
     spaces: ModelSpaces,
 ) -> str:
-    """Return what a map draws without a portrayal, and why it does not draw agents.
+    """Return the note below a map: collections drawn without a portrayal, and agents not drawn.
 
-    It is empty if there is nothing to say: all is drawn by positions or by given portrayals.
+    It is empty if positions or given portrayals place all agents.
 
     Args:
         state: The state at the moment of the map.
         layers: The layers of the map.
-        given: The portrayals that a person wrote.
+        given: The portrayals of the scenario or of its user.
         spaces: The grids of the model.
     """
     sentences = [*_drawn(layers, given, spaces), *_missing(state, layers, given, spaces)]
@@ -75,7 +75,7 @@ def _missing(
     given: Portrayals,
     spaces: ModelSpaces,
 ) -> Iterable[str]:
-    """Yield why agents are nowhere on the map, or without a layer why no entity is."""
+    """Yield sentences about the agents without a place; without a layer, about all entities."""
     drawn = {layer["collection"] for layer in layers} | given.keys()  # of these it is told
     left = {
         name: list(islice(rows.items(), _SAMPLED))

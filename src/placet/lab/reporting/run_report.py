@@ -288,7 +288,7 @@ def run_page(
 
 
 def _end_of(log: EventLog, run: RecordedRun) -> str:
-    """Return how a run ended before its last tick; empty if it did not, or still goes on."""
+    """Return the end of a run before its last tick; empty if all ticks are completed."""
     planned = run.scenario.ticks
     if run.scenario.clock != "stepped" or run.is_finished:
         return ""

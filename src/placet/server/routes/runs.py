@@ -90,7 +90,7 @@ async def compare_runs(request: Request, query: PairQuery) -> Json:
 
     def pair(opened: OpenFolder) -> Json:
         names = query.first, query.second
-        with opened.works.begun(query.work) as work:
+        with opened.works.started(query.work) as work:
             logs = [work.watched(name, _log(opened, name)) for name in names]
             try:
                 parting = parting_of(logs, opened.domains)
@@ -146,7 +146,7 @@ async def list_series_of_run(run: str, request: Request, query: SeriesQuery) -> 
     """Return the line charts of a run's report: collected series, state by value, intents."""
 
     def series(opened: OpenFolder) -> Json:
-        with opened.works.begun(query.work) as work:
+        with opened.works.started(query.work) as work:
             try:
                 return {"series": series_of_run(work.watched(run, _log(opened, run)))}
             except (ScenarioError, MissingExtraError, CanceledError) as error:

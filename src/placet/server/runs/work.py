@@ -89,7 +89,7 @@ class Works:
         self._add(key).is_canceled = True
 
     @contextmanager
-    def begun(self, key: str) -> Iterator[Work]:
+    def started(self, key: str) -> Iterator[Work]:
         """Yield the question of a name, which is forgotten after the block; empty is of no page."""
         work = self._add(key) if key else Work()
         try:
