@@ -17,20 +17,19 @@ export class Canceled extends Error {}
 export function startWork() {
   byId("work-cancel").addEventListener("click", cancel);
   byId("work-again").addEventListener("click", () => location.reload());
-  addEventListener("pagehide", () => { if (key) send(workPath(key), { method: "DELETE", keepalive: true }).catch(() => {}); });
+  addEventListener("pagehide", () => { if (key) send(`api/v1/runs-work/${key}`, { method: "DELETE", keepalive: true }).catch(() => {}); });
 }
-
-const workPath = (name) => `api/v1/runs-work/${name}`;
 
 /** Ask a long question, and show how far it is; `what` says what is read. */
 export async function askLong(path, what) {
   requireWanted();
   key = Array.from(crypto.getRandomValues(new Uint8Array(12)), (one) => one.toString(16).padStart(2, "0")).join("");
   const mine = key;
+  const asked = `${path}${path.includes("?") ? "&" : "?"}work=${mine}`;
   const timer = setInterval(() => look(mine, what), LOOK_MS);
   showWork(what, null);
   try {
-    return await ask(`${path}${path.includes("?") ? "&" : "?"}work=${mine}`, { patienceMs: PATIENCE_MS });
+    return await ask(asked, { patienceMs: PATIENCE_MS });
   } catch (error) {
     if (isCanceled && error instanceof Refusal && error.status === 409) throw new Canceled();
     throw error;
@@ -64,7 +63,7 @@ export function endWork() {
 }
 
 async function look(mine, what) {
-  const found = await ask(workPath(mine)).catch(() => null);
+  const found = await ask(`api/v1/runs-work/${mine}`).catch(() => null);
   if (mine !== key || isCanceled || !found?.records) return;
   const pass = found.passes > 1 ? `, reading ${whole(found.passes)}` : "";
   showWork(what, found.record / found.records, `${tame(found.run, 60)}, record ${whole(found.record)} of ${whole(found.records)}${pass}`);
@@ -74,5 +73,5 @@ async function cancel() {
   isCanceled = true;
   byId("work-cancel").disabled = true;
   write("work-says", "canceling …");
-  if (key) await askText(workPath(key), { method: "DELETE" }).catch(() => {});
+  if (key) await askText(`api/v1/runs-work/${key}`, { method: "DELETE" }).catch(() => {});
 }
