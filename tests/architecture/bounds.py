@@ -371,6 +371,14 @@ BOUNDS: Final = (
         "the story of the oldest request is read again; the oldest entries are left out",
     ),
     Bound(
+        "comparisons of runs that a page can cancel",
+        ("server/runs/work.py:Works._works",),
+        "{placet.server.runs.work:_KEPT_MAX}",
+        "a key of {placet.server.runs.work:KEY_CHARS_MAX} characters",
+        "",
+        "the oldest one is answered to its end",
+    ),
+    Bound(
         "intents admitted at one moment, not summed yet",
         (
             "kernel/ledger/ordinals.py:Ordinals.pending",
@@ -438,6 +446,7 @@ EXEMPT: Final[dict[str, tuple[str, ...]]] = {
         "server/runs/opened.py:OpenFolder._sources",
         "server/runs/summary.py:RunCount._agents",
         "server/runs/summary.py:RunCount._members",
+        "server/runs/summary.py:RunCount.forks",
         "server/runs/summary.py:RunHead.settings",
     ),
     "one request, turn, group or look fills it, and it ends with that": (

@@ -1,5 +1,6 @@
 """Settings and resets in a watched run: forks with other settings, and runs from the start."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from placet.history.reader import check_integrity
 from placet.scenarios.resume import find_run
@@ -119,7 +120,10 @@ def test_a_refused_value_stands_beside_its_control_and_a_reset_is_a_log_of_its_o
         page = at.page
         page.get_by_text("Settings", exact=True).click()  # folded on a phone
         links, fork = page.locator("#setting-0"), page.locator("#run-fork")
-        for value, problem in (("-5", "low <= high"), ("", "expected a number")):
+        for value, problem in (
+            ("-5", "links is a number of links of at least 1, got -5"),
+            ("", "expected a number"),
+        ):
             links.fill(value)
             fork.focus()
             at.press("Enter")
@@ -153,3 +157,37 @@ def test_a_refused_value_stands_beside_its_control_and_a_reset_is_a_log_of_its_o
     run = find_run(log_to_read(str(folder / "sir links=300 seed=2 2.db")))
     assert run is not None
     assert (run.scenario.seed, run.scenario.settings["links"]) == (2, 300)
+
+
+def test_the_card_is_there_before_its_settings_and_says_that_a_value_is_beyond_its_slider(
+    browser, folder
+):
+    held: list[Route] = []
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    try:
+        with watching(folder, "--ticks-per-second", "1") as address:
+            page = context.new_page()
+            page.route("**/settings", lambda route: held.append(route))  # noqa: PLW0108  # as it is one
+            page.goto(address)
+            expect(page.locator("#settings-of")).to_have_text("of sir: reading them …")
+            expect(page.locator("#at-seq")).not_to_be_empty()  # the moment does not wait for them
+            expect(page.locator("#settings-form")).to_be_hidden()
+            held.pop().continue_()
+            sick = page.get_by_label("outbreak", exact=True)
+            says = page.locator(".setting", has=sick).get_by_role("status")
+            sick.fill("-3")
+            expect(says).to_have_text(
+                re.compile("^was 3; -3 is below the slider.s least, 0: the run")
+            )
+            sick.fill("9")
+            expect(says).to_have_text(re.compile("9 is above the slider.s most, 6"))
+            sick.fill("")
+            expect(says).to_have_text("expected a number; was 3")
+            sick.fill("4")
+            expect(says).to_have_text("was 3")
+            sick.fill("-3")
+            page.get_by_role("button", name="Reset: run again from the start").click()
+            expect(says).to_contain_text("outbreak is a number of people of at least 0, got -3")
+            expect(sick).to_be_focused()
+    finally:
+        context.close()

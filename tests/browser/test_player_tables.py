@@ -28,6 +28,21 @@ INKS = """(map) => {
   return inks.size;
 }"""
 
+BANDS = """(plot) => {
+  const context = plot.getContext("2d");
+  const { data } = context.getImageData(0, Math.round(plot.height / 2), plot.width, 1);
+  const bands = [];
+  for (let at = 0; at < data.length; at += 4) {
+    const ink = [...data.slice(at, at + 3)].join();
+    const next = [...data.slice(at + 4, at + 7)].join();
+    if (data[at + 3] > 250 && ink === next && bands.at(-1) !== ink) bands.push(ink);
+  }
+  const inkOf = (dot) => getComputedStyle(dot, "::before").backgroundColor.match(/\\d+/g).join();
+  const inks = (dots) => [...dots].slice(0, 3).map(inkOf);
+  const legend = inks(plot.previousElementSibling.querySelectorAll(".dot"));
+  return { bands, legend, map: inks(document.querySelectorAll("#map-legend .dot")) };
+}"""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -398,3 +413,59 @@ def test_a_portrayal_sets_size_marker_and_label(browser, folder):
             page.wait_for_function("() => placetDrawnFrames() > 2")
             inked[portrayal] = sum(page.locator("#map").evaluate(COLOR_OF).values())
     assert inked[str(marked)] > 2 * inked["wealth"]
+
+
+def test_the_states_of_a_row_are_bands_over_time_in_the_colors_of_the_map(browser, sir):
+    with looking(browser, sir.page) as looked:
+        page = looked.page
+        looked.press("End")
+        looked.wait_fact("tick", "10 of 10")
+        page.get_by_label("Show entities whose id contains").fill("people:1")
+        names = page.locator("#state td.name button").all_inner_texts()
+        told, plot = "", page.locator("#inspect .answer canvas")
+        for name in names:  # until one that fell ill and recovered
+            page.get_by_role("button", name=name, exact=True).first.click()
+            page.get_by_role("button", name="Over time").click()
+            expect(plot).to_have_attribute("aria-label", re.compile("^state: "))
+            told = plot.get_attribute("aria-label") or ""
+            if "infectious from" in told and "recovered from" in told:
+                break
+        assert re.fullmatch(
+            r"state: recovered at this moment; susceptible from seq \d+, "
+            r"infectious from seq \d+, recovered from seq \d+",
+            told,
+        )
+        legend = page.locator("#inspect .answer .says")
+        expect(legend.locator(".dot")).to_have_text(["susceptible", "infectious", "recovered"])
+        looked.press("Home")
+        expect(plot).to_have_attribute("aria-label", re.compile("^state: . at this moment"))
+        inks = plot.evaluate(BANDS)
+        assert inks["bands"] == inks["legend"] == inks["map"]
+
+
+FOREST = """
+name = "forest"
+domain = "tests.browser.forest:Forest"
+ticks = 3
+
+[agents.fox]
+count = 5
+policy = "tests.browser.forest:go"
+"""
+
+
+def test_agents_of_an_occupancy_are_on_the_map_without_a_portrayal(browser, folder):
+    (folder / "forest.toml").write_text(FOREST, "utf-8")
+    store = folder / "forest.db"
+    options = ["--store", str(store), "--no-verify"]
+    command = [sys.executable, "-m", "placet", "run", str(folder / "forest.toml"), *options]
+    subprocess.run(command, check=True, capture_output=True)
+    with playing(store) as play, looking(browser, play.page) as looked:
+        page = looked.page
+        expect(page.locator("#map-of")).to_have_text("5 from above")
+        expect(page.locator("#map-note")).to_have_text(
+            "forest.foxes: drawn by the grid of the model, 7 cells wide."
+        )
+        looked.press("End")
+        looked.wait_fact("tick", "3 of 3")
+        expect(page.locator("#map-says")).to_have_text("forest.foxes 5")

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
+from placet.history.position import Position
 from placet.scenarios import Scenario
 from placet.scenarios.engine import run_scenario
+from placet.scenarios.fork import fork_run
 from tests.browser.conftest import Played, playing
 from tests.server.runs_of_folder import damage
 
@@ -182,3 +184,55 @@ def test_an_unknown_token_asks_for_another(browser, played):
         page.get_by_label("Token").fill(played.token)
         page.get_by_role("button", name="Sign in").click()
         expect(page.locator("#runs tr.run")).to_have_count(5)
+
+
+def test_a_fork_has_a_line_that_leads_to_its_run(browser, tmp_path):
+    key = "populations.people.options.infect"
+    run_sir(tmp_path / "base.db")
+    fork_run(tmp_path / "base.db", tmp_path / "hot.db", {key: 0.2}, at=Position(tick=4))
+    with playing(tmp_path) as served, opened(browser, served.page) as page:
+        line = page.locator(".lineage")
+        expect(line).to_have_text("fork of base.db at tick 4: infect 0.2 (there 0.08)")
+        line.get_by_role("link").click()
+        expect(page.locator("#at-tick")).to_have_text(f"0 of {TICKS}")
+
+
+SLOW_WORK = """
+const fetched = window.fetch;
+window.fetch = async (path, options) => {
+  if (String(path).includes("/series?")) {
+    await new Promise((resolve) => { window.goOn = resolve; });
+  }
+  if (String(path).includes("runs-work/") && (options?.method ?? "GET") === "GET") {
+    const found = { run: "base.db", record: 30, records: 90, passes: 2 };
+    return new Response(JSON.stringify(found), { headers: { "content-type": "application/json" } });
+  }
+  return fetched(path, options);
+};
+"""
+
+
+def test_a_long_comparison_says_how_far_it_is_and_is_canceled(browser, played):
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    try:
+        page = context.new_page()
+        page.goto(played.page)
+        page.get_by_label("compare base.db", exact=True).check()
+        page.get_by_label("compare mild.db", exact=True).check()
+        page.add_init_script(SLOW_WORK)  # as on a log that takes minutes
+        page.locator("#compare").click()
+        expect(page.locator("#work-says")).to_have_text(
+            "Reading the series: base.db, record 30 of 90, reading 2"
+        )
+        assert page.locator("#work-bar").evaluate("(bar) => bar.value") == pytest.approx(1 / 3)
+        expect(page.locator("#maps")).to_be_visible()  # the states are shown before
+        with page.expect_request(lambda asked: asked.method == "DELETE"):
+            page.locator("#work-cancel").click()
+        page.evaluate("window.goOn()")
+        expect(page.locator("#work-says")).to_have_text(re.compile("^The comparison was canceled"))
+        expect(page.locator("#series-says")).to_have_text("The series were not read.")
+        expect(page.locator("#parting")).to_have_text("Where they part was not found.")
+        page.get_by_role("button", name="Compare again").click()
+        expect(page.locator("#work-says")).to_have_text(re.compile("^Reading the series"))
+    finally:
+        context.close()

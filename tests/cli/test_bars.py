@@ -41,7 +41,8 @@ LONG = {
 UNITS = {"run": "ticks", "sweep": "runs", "turning-point": "continuations"}
 """What is counted; `records` in every other command."""
 
-SHORT = {"scenarios", "kinds", "config", "token", "new"}
+SHORT = {"scenarios", "kinds", "config", "token", "new", "runs"}
+"""Without a bar, or, as `runs` in a folder of a few logs, over before it has a rate."""
 SERVERS = {"play", "serve"}
 """They show their progress on their pages, and log it."""
 

@@ -94,6 +94,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
     "turning-point": [
         ("turning-point", "town.db", "--every", "2", "--seeds", "4", "--blame", *OUTCOME)
     ],
+    "runs": [("runs", "."), ("runs", ".", TEXT)],
     "pack": [("pack", "town.db", "town.pack")],
     "check": [("pack", "town.db", "checked.pack"), ("check", "checked.pack")],
     "compact": [("compact", "mail.db")],

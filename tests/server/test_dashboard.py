@@ -235,7 +235,7 @@ def asked_paths():
     """Return each path that a script requests, as the application's routes name it."""
     for name in SCRIPTS:
         script = text_of(name)
-        for _, path in re.findall(r"\b(ask|askText)\(\s*[\"`]([^\"`?]+)", script):
+        for _, path in re.findall(r"\b(ask|askText|askLong)\(\s*[\"`]([^\"`?]+)", script):
             yield "/" + path
         for path in re.findall(r"\bworldPath\(\s*(?:[\"`]([^\"`?]*)[^)]*)?\)", script):
             if "rest" not in path and "$" not in path:
@@ -249,6 +249,7 @@ def test_every_path_a_script_requests_is_in_the_openapi_document():
     paths = create_app([World(), Sessions()]).state.openapi()["paths"]
     asked = set(asked_paths()) - {"/openapi.json"}
     of_folder = {re.sub(r"\$\{.*\}", "{run}", path) for path in asked if path.startswith(RUNS_PATH)}
+    of_folder = {path.replace("-work/{run}", "-work/{key}") for path in of_folder}
     assert of_folder == {route.path for route in runs.table.routes()}  # `placet play FOLDER`
     asked -= {path for path in asked if path.startswith(RUNS_PATH)}
     of_watched_runs = {route.path for route in run_control.table.routes()}

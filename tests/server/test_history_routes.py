@@ -91,12 +91,14 @@ async def test_the_series_of_a_run_that_collects_nothing_are_none():
         assert (await client.get(f"{HISTORY}/series")).json() == {"series": [], "problem": ""}
 
 
-async def test_the_numbers_of_an_entity_are_listed_over_time():
+async def test_the_fields_of_an_entity_are_listed_over_time():
     async with playing(log_of(world_records())) as client:
         query = "collection=world.agents&entity=ann"
-        (series,) = (await client.get(f"{HISTORY}/trace?{query}")).json()["series"]
+        series, team = (await client.get(f"{HISTORY}/trace?{query}")).json()["series"]
         assert (series["name"], len(series["seqs"])) == ("position", 6)
         assert set(series["lines"][2]["values"]) == {0.0}
+        assert team["categories"] == [{"name": "null", "value": None}]
+        assert team["values"] == [0] * 6
 
 
 async def test_a_request_is_explained_and_a_view_is_shown():

@@ -3,15 +3,20 @@
 import os
 import shutil
 import sqlite3
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from placet import Simulation
 from placet.actors.ports import EventLog
+from placet.history.fork import ForkOptions, fork
 from placet.history.position import Position
 from placet.history.timeline.timeline import Timeline
 from placet.lab import run_scenarios
+from placet.lab.reporting.run_report import run_page
 from placet.scenarios import Scenario
+from placet.scenarios.end_note import end_by_condition
 from placet.scenarios.engine import run_scenario
 from placet.scenarios.failure_note import note_failure, noting_failure
 from placet.scenarios.fork import fork_run
@@ -23,6 +28,7 @@ from placet.server.runs.listing import RunList, differing_keys
 from placet.server.runs.summary import RunCount
 from placet.stores.reading import log_to_read
 from tests.history.timeline.played_logs import world_records
+from tests.scenarios.test_ending import walkers
 from tests.server.runs_of_folder import (
     append,
     damage,
@@ -211,6 +217,55 @@ def test_a_killed_and_a_stopped_run(tmp_path, town):
     assert rows["killed.db"]["ticks"] < 3
 
 
+def statuses(folder):
+    return {name: row["status"] for name, row in listed(folder).items()}
+
+
+def test_a_run_ended_by_its_condition_has_a_status_of_its_own(tmp_path):
+    def sqlite(name: str) -> str:
+        return f"sqlite:///{tmp_path}/{name}.db"
+
+    run_scenario(walkers(), store=sqlite("ended"))
+    run_scenario(walkers(None), store=sqlite("whole"))
+    begun: list[int] = []
+    run_scenario(
+        walkers(), store=sqlite("stopped"), on_tick=begun.append, is_stopped=lambda: len(begun) == 2
+    )
+    with Simulation(walkers(), store=sqlite("simulation")) as simulation:
+        simulation.run()
+    assert statuses(tmp_path) == {
+        "ended.db": "ended",
+        "simulation.db": "ended",
+        "stopped.db": "stopped",
+        "whole.db": "finished",
+    }
+    row = listed(tmp_path, "status:ended")["ended.db"]
+    assert (row["ended_by"], row["ticks"]) == (walkers().until, 4)
+    for name, expected in (
+        ("ended", f"by the condition {walkers().until}, after tick 4 of 20"),
+        ("stopped", "before its last tick, after tick 2 of 20"),
+        ("whole", None),
+    ):
+        page = run_page(log_to_read(sqlite(name)))
+        assert dict(page.facts).get("end") == expected
+
+
+def test_the_note_of_an_end_is_ignored_beside_a_longer_or_another_log(tmp_path):
+    ended, other = tmp_path / "ended.db", tmp_path / "other.db"
+    run_scenario(walkers(), store=f"sqlite:///{ended}")
+    begun: list[int] = []
+    run_scenario(
+        replace(walkers(None), seed=2),
+        store=f"sqlite:///{other}",
+        on_tick=begun.append,
+        is_stopped=lambda: len(begun) == 4,
+    )
+    shutil.copy(tmp_path / "ended.db.ended", tmp_path / "other.db.ended")
+    assert statuses(tmp_path) == {"ended.db": "ended", "other.db": "stopped"}
+    log = log_to_read(str(ended))
+    assert [end_by_condition(log, ticks) is None for ticks in (4, 5, None)] == [False, True, True]
+
+
 class Failing:
     """A policy that raises at its second tick."""
 
@@ -293,3 +348,30 @@ def test_a_fork_with_other_settings_is_listed_with_its_own(tmp_path):
     rows = listed(tmp_path)
     assert (rows["hot.db"]["world"], rows["sir.db"]["world"]) == ("hot", "sir")
     assert rows["hot.db"]["settings"][key] != rows["sir.db"]["settings"][key]
+
+
+def test_the_lineage_of_a_fork_names_its_run_tick_and_changes(tmp_path):
+    key = "populations.people.options.infect"
+    run_scenario(Scenario.load("sir", overrides=["ticks=4"]), store=f"sqlite:///{tmp_path}/sir.db")
+    shutil.copy(run_town(tmp_path / "other.db"), tmp_path / "a-town.db")
+    log = log_to_read(f"{tmp_path}/sir.db")
+    fork_run(log, str(tmp_path / "hot.db"), {key: 0.2}, world="hot", at=Position(tick=1))
+    hot = log_to_read(f"{tmp_path}/hot.db")
+    fork_run(hot, str(tmp_path / "again.db"), {key: 0.3}, world="again", seed=7)
+    options = ForkOptions(put={"sir.people/people:3/state": 1}, dropped=["people:4"])
+    fork(hot, str(tmp_path / "edited.db"), options)
+    rows = listed(tmp_path)
+    assert rows["sir.db"]["lineage"] == rows["a-town.db"]["lineage"] == []
+    (first,) = rows["hot.db"]["lineage"]
+    assert (first["parent"], first["run"], first["tick"]) == ("sir", "sir.db", 1)
+    assert first["changes"] == {key: [0.08, 0.2]}
+    before, last = rows["again.db"]["lineage"]
+    assert before == first
+    assert (last["parent"], last["run"], last["tick"]) == ("hot", "hot.db", 1)
+    assert last["changes"] == {key: [0.2, 0.3], "seed": [1, 7]}
+    edited = rows["edited.db"]["lineage"][-1]
+    assert (edited["changes"], edited["run"]) == ({}, "hot.db")
+    assert edited["edits"] == ["sir.people/people:3", "-people:4"]
+    assert listed(tmp_path, "parent:hot").keys() == {"again.db", "edited.db"}
+    (tmp_path / "sir.db").unlink()
+    assert listed(tmp_path)["hot.db"]["lineage"][0]["run"] is None

@@ -15,9 +15,11 @@ from placet.server.routes import runs as routes
 from placet.server.runs import opened as opens
 from placet.server.runs.folder import RunFolder
 from placet.server.runs.opened import OpenFolder
+from placet.server.runs.work import Work
 from tests.server.runs_of_folder import damage, run_town
 
 RUNS = "/api/v1/runs"
+COMPARISON = f"{RUNS}/comparison?first=a.db&second=b.db"
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +59,16 @@ ROUTES = [
     ("GET", f"{RUNS}/comparison?first=a.db&second=b.db", None, 200),
     ("GET", f"{RUNS}/a.db/series", None, 200),
     ("PUT", f"{RUNS}/a.db/note", NOTE, 200),
+    ("GET", f"{RUNS}-work/k", None, 200),
+    ("DELETE", f"{RUNS}-work/k", None, 204),
     ("GET", "/api/v1/history", None, 200),
     ("GET", "/api/v1/worlds/a.db/history/moment?tick=1", None, 200),
 ]
+
+
+def _path_of(path):
+    """Return the path of a route as the table has it."""
+    return path.partition("?")[0].replace("a.db", "{run}").replace("-work/k", "-work/{key}")
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status"), ROUTES)
@@ -77,9 +86,9 @@ async def test_the_document_names_every_route_and_describes_the_answers(folder):
         document = (await client.get("/openapi.json", headers=headers)).json()
         paths = document["paths"]
         assert "/api/v1/worlds/{world}/history/moment" in paths
-        for method, path, body, _ in ROUTES[:4]:
+        for method, path, body, _ in ROUTES[:5]:
             answer = await client.request(method, path, json=body)
-            route = path.partition("?")[0].replace("a.db", "{run}")
+            route = _path_of(path)
             told = paths[route][method.lower()]["responses"]["200"]["content"]
             schema = told["application/json"]["schema"] | {"components": document["components"]}
             Draft202012Validator(schema).validate(answer.json())
@@ -90,7 +99,7 @@ async def test_the_document_names_every_route_and_describes_the_answers(folder):
 
 
 def test_the_table_names_every_route_of_runs():
-    named = {(m, path.partition("?")[0].replace("a.db", "{run}")) for m, path, *_ in ROUTES}
+    named = {(m, _path_of(path)) for m, path, *_ in ROUTES}
     there = {(m, r.path) for r in routes.table.routes() for m in r.operations}
     assert there == {one for one in named if one[1].startswith(RUNS)}
 
@@ -224,3 +233,32 @@ async def test_the_first_page_is_the_list(folder):
             assert page.status_code == 200
             assert "default-src 'none'" in page.headers["content-security-policy"]
         assert (await client.get("/api/v1/history")).json()["runs"] is True
+
+
+async def test_a_question_tells_how_far_it_is_and_ends_once_it_is_canceled(folder, monkeypatch):
+    work, seen = f"{RUNS}-work/mine", []
+    async with playing(folder) as client:
+        opened = client._transport.app.state.runs
+        note = Work.note
+
+        def noted(self, record):  # after a moment in the middle of the log the page cancels
+            if record == 5:
+                seen.append(opened.works.find("mine").as_dict())
+                opened.works.cancel("mine")
+            note(self, record)
+
+        monkeypatch.setattr(Work, "note", noted)
+        for path in (f"{RUNS}/a.db/series?work=mine", f"{COMPARISON}&work=mine"):
+            answer = await client.get(path)
+            assert (answer.status_code, answer.json()["detail"]) == (
+                409,
+                "the comparison was canceled",
+            )
+        assert {one["run"] for one in seen} <= {"a.db", "b.db"}
+        assert all(one["records"] > 5 for one in seen)
+        assert (await client.get(work)).json()["records"] == 0
+        assert (await client.delete(work)).status_code == 204  # before it has begun
+        assert (await client.get(f"{RUNS}/a.db/series?work=mine")).status_code == 409
+        monkeypatch.setattr(Work, "note", note)
+        assert (await client.get(f"{RUNS}/a.db/series?work=mine")).status_code == 200
+        assert (await client.get(f"{COMPARISON}")).status_code == 200

@@ -22,6 +22,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "collect": "Collect rows from a log, as its run would have.",
         "export": "Export tables of a log as Parquet, Arrow or CSV files.",
         "play": "Play a log in the browser, or list the runs of a folder.",
+        "runs": "List the runs of a folder: status, settings, forks.",
         "replay": "Fold a log into the world at a seq.",
         "verify": "Verify a log's chain, digests and decisions.",
         "explain": "Explain the verdict on a request.",

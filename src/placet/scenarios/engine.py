@@ -12,6 +12,7 @@ from functools import partial
 
 from placet.kernel.state.tree import WorldState
 from placet.runtime.orchestrator import Orchestrator
+from placet.scenarios.end_note import note_end
 from placet.scenarios.kernel_runner import KernelRunner, reason_for_actors
 from placet.scenarios.report import RunReport
 from placet.scenarios.runner import ScenarioRunner
@@ -106,7 +107,7 @@ def run_scenario(
         workers=workers,
     )
     if collector is None:
-        return _run(setup, on_open, on_tick, on_end, is_stopped)
+        return _noted(_run(setup, on_open, on_tick, on_end, is_stopped), store)
     collector.begin()
     try:
         report = _run(setup, on_open, on_tick, on_end, is_stopped)
@@ -115,6 +116,13 @@ def run_scenario(
             collector.close()
         raise
     collector.close()
+    return _noted(report, store)
+
+
+def _noted(report: RunReport, store: str) -> RunReport:
+    """Note beside the log of a closed run that the condition of its scenario ended it."""
+    if report.has_ended and report.scenario.until is not None:
+        note_end(store, report.ticks, report.scenario.until)
     return report
 
 

@@ -66,7 +66,7 @@ def noting_failure(store: str) -> Iterator[Callable[[], None]]:
             note_failure(store, error)
         raise
     with suppress(OSError, PlacetError):
-        path = _note_of(store)
+        path = note_of(store)
         if path is not None:
             path.unlink(missing_ok=True)
 
@@ -77,9 +77,9 @@ def failure_of(log: EventLog) -> RunFailure | None:
     if path is None:
         return None
     try:
-        with opened_regular(_beside(path)) as file:
+        with opened_regular(beside(path)) as file:
             found = msgspec.json.decode(file.read(NOTE_BYTES_MAX), type=RunFailure)
-        is_of_end = (found.records, found.head) == _end_of(log)
+        is_of_end = (found.records, found.head) == end_of(log)
     except (OSError, StoreError, msgspec.DecodeError):
         return None
     return found if is_of_end else None
@@ -93,13 +93,13 @@ def note_failure(store: str, error: Exception) -> None:
     if isinstance(error, ClosedError):
         return
     with suppress(OSError, PlacetError):  # the error of the run is the one to report
-        path = _note_of(store)
+        path = note_of(store)
         if path is not None:
             _write(path, store, error)
 
 
 def _write(path: Path, store: str, error: Exception) -> None:
-    records, head = _end_of(log_to_read(store))
+    records, head = end_of(log_to_read(store))
     cause = error.__cause__ or error if isinstance(error, PlacetError) else error
     message = str(error) if isinstance(error, PlacetError) else describe_error(error)
     note = RunFailure(
@@ -112,16 +112,18 @@ def _write(path: Path, store: str, error: Exception) -> None:
     write_whole(path, msgspec.json.encode(note))
 
 
-def _note_of(store: str) -> Path | None:
+def note_of(store: str, ending: str = ENDING) -> Path | None:
+    """Return the path of a note beside the log of a store; None of a log in no file."""
     path = file_of(open_event_log(store))
-    return None if path is None else _beside(behind_link(path))
+    return None if path is None else beside(behind_link(path), ending)
 
 
-def _beside(log: Path) -> Path:
-    return log.with_name(log.name + ENDING)
+def beside(log: Path, ending: str = ENDING) -> Path:
+    """Return the path of the note with an ending, beside a log."""
+    return log.with_name(log.name + ending)
 
 
-def _end_of(log: EventLog) -> tuple[int, str]:
+def end_of(log: EventLog) -> tuple[int, str]:
     """Return the number of records of a log, and the hash of the last one."""
     count = log.count()
     for _, data in log.read(max(0, count - 1)):

@@ -70,6 +70,20 @@ def given_portrayals(scenario: str | Path) -> Portrayals:
     return found
 
 
+def merged(given: Portrayals, implied: Portrayals) -> Portrayals:
+    """Return the given portrayals, with the grids that the model implies.
+
+    A given width is kept, and a network has none.
+    """
+    found = dict(implied)
+    for name, one in given.items():
+        space = implied.get(name)
+        if space is not None and one.width is None and one.network is None:
+            one = replace(one, width=space.width)  # noqa: PLW2901
+        found[name] = one
+    return found
+
+
 def names_by_field(portrayals: Portrayals) -> dict[str, tuple[str, ...]]:
     """Return the names of the values 0, 1, 2, ... of the fields that color marks.
 

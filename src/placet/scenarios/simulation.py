@@ -25,6 +25,7 @@ from placet.kernel.plugin.domain import Domain, require_attributes
 from placet.kernel.state.tree import WorldState
 from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.differences import differences_of_run, differences_of_scenario
+from placet.scenarios.end_note import note_end
 from placet.scenarios.ending import EndCondition, end_condition_of, name_of_condition
 from placet.scenarios.failure_note import note_failure
 from placet.scenarios.kernel_runner import KernelRunner
@@ -187,6 +188,7 @@ class Simulation:
         )
         self._runner = KernelRunner(setup)
         self._goal = 0
+        self._ended_at: int | None = None
 
     # running
 
@@ -236,7 +238,10 @@ class Simulation:
         return self._run_to(self._goal)
 
     def _run_to(self, goal: int) -> Iterator[int]:
-        while self.tick < goal and not self._runner.has_ended:
+        while self.tick < goal:
+            self._ended_at = self.tick if self._runner.has_ended else None
+            if self._ended_at is not None:
+                return
             self._run_tick()
             yield self.tick
 
@@ -349,6 +354,9 @@ class Simulation:
     def close(self) -> None:
         """Release the store; harmless if called twice. The state can still be read."""
         self._runner.close()
+        ended_at, until = self._ended_at, self._scenario.until
+        if ended_at == self.tick and until is not None:
+            note_end(self.store, ended_at, until)
 
     def __enter__(self) -> Self:
         return self

@@ -167,11 +167,24 @@ _RUN: Final = _object(
     is_partial=_BOOLEAN,
     settings=_OPEN,
     status=_TEXT,
+    ended_by=_TEXT,
     error=_TEXT,
     modified_s=_NUMBER,
     bytes=_SEQ,
     tags=array_schema(_TEXT),
     note=_TEXT,
+    lineage=array_schema(
+        _object(
+            parent=_TEXT,
+            run=_or_null("string"),
+            tick=_or_null("integer"),
+            seq=_SEQ,
+            sim_time=_NUMBER,
+            changes=_OPEN,
+            edits=array_schema(_TEXT),
+            left_out=_SEQ,
+        )
+    ),
 )
 
 SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
@@ -328,6 +341,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             )
         )
     ),
+    "RunWork": _object(run=_TEXT, record=_SEQ, records=_SEQ, passes=_SEQ),
     "RunNote": _object(tags=array_schema(_TEXT), note=_TEXT),
     "Moment": _object(
         record={"type": "integer", "minimum": -1},
@@ -359,6 +373,25 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             )
         ),
         problem=_TEXT,
+    ),
+    "Trace": _object(
+        series=array_schema(
+            _object(
+                name=_TEXT,
+                note=_TEXT,
+                seqs=array_schema(_SEQ),
+                lines=array_schema(
+                    _object(name=_TEXT, values=array_schema({"type": ["number", "null"]}))
+                ),
+                is_band=_BOOLEAN,
+                categories=array_schema(_object(name=_TEXT, value=_ANYTHING)),
+                values=array_schema({"type": ["integer", "null"], "minimum": -1}),
+                optional=("lines", "is_band", "categories", "values"),
+            )
+        ),
+        left_out=array_schema(_TEXT),
+        every=_SEQ,
+        unit={"enum": ["tick", "record"]},
     ),
     "Story": _object(
         events=array_schema(_OPEN),

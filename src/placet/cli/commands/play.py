@@ -129,9 +129,8 @@ def _folder_app(
     """Build the application that lists the runs of a folder; of a study, those of its logs."""
     from placet.scenarios.values import ScenarioError  # noqa: PLC0415  # pydantic, 60 ms
     from placet.server.play import build_folder_app  # noqa: PLC0415  # the extra
-    from placet.server.runs.folder import RunFolder  # noqa: PLC0415
+    from placet.server.runs.folder import folder_of_logs  # noqa: PLC0415
     from placet.server.runs.opened import OpenFolder  # noqa: PLC0415
-    from placet.sweeps.study import LOGS, MANIFEST  # noqa: PLC0415  # sweeps with it
 
     def portrayals_of(log: EventLog) -> "Portrayals":
         try:
@@ -143,9 +142,7 @@ def _folder_app(
         from placet.scenarios.portrayals import portrayals_of as require  # noqa: PLC0415
 
         require(portrayal)  # a name that is none is told now
-    is_study = (folder / MANIFEST).is_file() and (folder / LOGS).is_dir()
-    runs = RunFolder(folder / LOGS if is_study else folder)
-    runs.names()  # a folder that cannot be read is told now
+    runs = folder_of_logs(folder)  # a folder that cannot be read is told now
     return build_folder_app(OpenFolder(runs, domains, portrayals_of), serve, credentials)
 
 

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
+from placet.domains.space.grid import Grid
 from placet.domains.space.space_protocol import Space, require_capacity
 from placet.kernel.arrays.field import Field, Table
 from placet.kernel.plugin.domain import NewPopulation
 from placet.kernel.state.draft import Draft
 from placet.schemas.keywords import explain_keywords
+from placet.schemas.portrayal import Portrayal, Portrayals
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -74,6 +76,13 @@ class CellTable:
     def field(self) -> Field:
         """The field of an agent with the number of its cell; -1 is none, and the default."""
         return Field("i4", default=-1, low=-1, high=self.space.count - 1)
+
+    @property
+    def portrayals(self) -> Portrayals:
+        """How a player draws the cells: as areas of the grid; nodes of a network, not at all."""
+        if isinstance(self.space, Grid):
+            return {self.name: Portrayal(width=self.space.width)}
+        return {}
 
     def move(self, rows: "Rows", to: "ArrayLike") -> None:
         """Move the agent of each row to a cell, in a rule of rows.

@@ -10,12 +10,14 @@ from dataclasses import KW_ONLY, dataclass
 from operator import index
 from typing import Final
 
+from placet.domains.space.grid import Grid
 from placet.domains.space.space_protocol import Space, require_capacity
 from placet.kernel.plugin.refusals import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.keywords import explain_keywords
+from placet.schemas.portrayal import Portrayal, Portrayals
 
 NOWHERE: Final = -1
 _AGENTS: Final = "agents"
@@ -51,6 +53,13 @@ class Occupancy:
         require_capacity(self.capacity)
         if self.agents == self.cells:
             raise ValueError(f"agents and cells are two collections, got {self.cells!r} twice")
+
+    @property
+    def portrayals(self) -> Portrayals:
+        """How a player draws the agents: in the cells of the grid; of a network, not at all."""
+        if isinstance(self.space, Grid) and self.agent_field == "cell":
+            return {self.agents: Portrayal(width=self.space.width)}
+        return {}
 
     def key(self, cell: int) -> str:
         """Return the name of the entity of a cell: `cells:17` in `forest.cells`."""

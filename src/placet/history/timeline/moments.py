@@ -112,6 +112,7 @@ def map_of(
     tables: Collection[str] | None = None,
     portrayals: Portrayals = NO_PORTRAYALS,
     cells: str | None = None,
+    given: Portrayals | None = None,
 ) -> dict[str, Json]:
     """Return the entities and rows with a place, as layers, and the color fields. O(entities).
 
@@ -125,6 +126,7 @@ def map_of(
         portrayals: How collections and tables are drawn by default.
         cells: `table/field` by which the cells of a grid are colored, and no others; None for the
             portrayals or the first layer, and a name that none has for none.
+        given: Those of the portrayals of which a field that no entity has is told; None is all.
     """
     layers = [] if tables is not None else _layers_of_entities(state.collections, portrayals)
     has_places = bool(layers) if tables is None else _has_places(state.collections, portrayals)
@@ -160,7 +162,7 @@ def map_of(
         "cell": next((one for one in shown if one in cell_fields), ""),
         "unknown": []
         if tables is not None
-        else _unknown(portrayals, known, layers, state.collections),
+        else _unknown(portrayals if given is None else given, known, layers, state.collections),
     }
 
 

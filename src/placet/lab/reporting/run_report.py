@@ -14,9 +14,10 @@ from placet.lab.reporting.categories import category_figures
 from placet.lab.reporting.collected import TICK, TIME, collected_section
 from placet.lab.reporting.drawings import lorenz, number_text
 from placet.lab.reporting.figures import Axis, Figure, Page, ReportSection, listed, table_of
+from placet.scenarios.end_note import end_by_condition
 from placet.scenarios.fairness import jain
 from placet.scenarios.portrayals import bundled_portrayals, names_by_field
-from placet.scenarios.resume import find_run
+from placet.scenarios.resume import RecordedRun, find_run
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
@@ -261,6 +262,8 @@ def run_page(
         ("state digest", past.state.digest().hex()),
         ("head of the chain", past.journal.prev.hex()),
     ]
+    if run is not None and (end_of_run := _end_of(log, run)):
+        facts.insert(4, ("end", end_of_run))
     if start.record:
         facts.append(("compacted", f"the records before seq {start.seq} are gone"))
     per = "tick" if has_ticks else "second"
@@ -282,6 +285,16 @@ def run_page(
         facts=facts,
         sections=sections,
     )
+
+
+def _end_of(log: EventLog, run: RecordedRun) -> str:
+    """Return the end of a run before its last tick; empty if all ticks are completed."""
+    planned = run.scenario.ticks
+    if run.scenario.clock != "stepped" or run.is_finished:
+        return ""
+    end = end_by_condition(log, run.ticks)
+    by = "before its last tick" if end is None else f"by the condition {end.until}"
+    return f"{by}, after tick {run.ticks} of {planned}"
 
 
 def _rates(counts: RunCounts, per: str) -> ReportSection:

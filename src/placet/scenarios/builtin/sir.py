@@ -25,11 +25,19 @@ RECOVERED: Final = 2
 
 
 class Sir(Domain):
-    """People with `links` links between them, of whom `outbreak` are infectious at the start."""
+    """People with `links` links between them, of whom `outbreak` are infectious at the start.
+
+    Raises:
+        ValueError: There is no link, or `outbreak` is negative.
+    """
 
     name, version = "sir", "1"
 
     def __init__(self, links: int = 1_500, outbreak: int = 5) -> None:
+        if links < 1:
+            raise ValueError(f"links is a number of links of at least 1, got {links!r}")
+        if outbreak < 0:
+            raise ValueError(f"outbreak is a number of people of at least 0, got {outbreak!r}")
         self._links, self._outbreak = links, outbreak
         person, link = Field("i4", low=0), Field("i4", low=0, high=links - 1)
         self.tables = (

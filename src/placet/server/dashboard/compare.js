@@ -4,11 +4,11 @@ import { ask } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
 import { markCharts, showSeries, startCharts } from "./compare_chart.js";
 import { nameMap, placeMap, startMaps } from "./compare_map.js";
+import { Canceled, askLong, endWork, requireWanted, showWork, startWork } from "./compare_work.js";
 import { short, tame, whole } from "./format.js";
 import { complain, say, showOpened, stand, startSignIn } from "./sign_in.js";
 import { cellText } from "./tree.js";
 
-const PATIENCE_MS = 300_000; // a long log is read whole
 const INDEXING_MS = 300;
 const NAMES = ["first", "second"];
 
@@ -38,26 +38,27 @@ async function open() {
     nameMap(number, tame(run, 120));
   }
   // One after another: the server answers one long question of a caller at a time.
-  await part(readSeries, "series-says");
-  await part(readHistories, "maps-empty");
-  await part(readParting, "parting");
+  await part(readHistories, "maps-empty", "The maps were not read.");
+  await part(readSeries, "series-says", "The series were not read.");
+  await part(readParting, "parting", "Where they part was not found.");
+  endWork();
   stand("ready", "ready");
 }
 
 /** Read a part of the page; an error is said in its place, and the other parts are read. */
-async function part(read, id) {
+async function part(read, id, unread) {
   try {
     await read();
   } catch (error) {
     if (error.status === 401) throw error;
-    write(id, tame(error.message, 400));
+    write(id, error instanceof Canceled ? unread : tame(error.message, 400));
     show(id, true);
   }
 }
 
 async function readSeries() {
   const found = [];
-  for (const run of runs) found.push((await ask(`api/v1/runs/${encodeURIComponent(run)}/series`, { patienceMs: PATIENCE_MS })).series);
+  for (const run of runs) found.push((await askLong(`api/v1/runs/${encodeURIComponent(run)}/series`, "Reading the series")).series);
   const count = showSeries(found);
   write("series-says", "The runs have no series.");
   show("series-says", count === 0);
@@ -67,6 +68,8 @@ async function readHistories() {
   for (const [number, run] of runs.entries()) {
     let history = await ask(historyPath(run));
     while (history.indexed < history.records) {
+      requireWanted();
+      showWork("Reading the states", history.indexed / history.records, `${tame(run, 60)}, record ${whole(history.indexed)} of ${whole(history.records)}`);
       await new Promise((resolve) => { setTimeout(resolve, INDEXING_MS); });
       history = await ask(historyPath(run));
     }
@@ -79,7 +82,7 @@ async function readHistories() {
 }
 
 async function readParting() {
-  const found = await ask(`api/v1/runs/comparison?${new URLSearchParams({ first: runs[0], second: runs[1] })}`, { patienceMs: PATIENCE_MS });
+  const found = await askLong(`api/v1/runs/comparison?${new URLSearchParams({ first: runs[0], second: runs[1] })}`, "Finding where they part");
   parting = found.parting;
   showSettings(found.settings);
   write("parting", partingText(parting));
@@ -156,6 +159,7 @@ function tickInAddress() {
 const seek = (tick) => goTo(Math.max(0, Math.min(tick, Number(byId("tick").max)))).catch(complain);
 
 startMaps();
+startWork();
 startCharts((x) => { if (Math.max(...ticks) > 0) seek(x); });
 byId("tick").addEventListener("input", ({ target }) => seek(Number(target.value)));
 byId("to-parting").addEventListener("click", () => seek(parting.record === 0 ? 0 : parting.tick + 1));

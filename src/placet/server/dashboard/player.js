@@ -11,7 +11,7 @@ import { clearInspect, inspectEntity, inspectEvent, refreshInspect, showStory, s
 import { showHistory, showPosition, startLine } from "./player_line.js";
 import { askSeries, clearSeries } from "./player_series.js";
 import { clearSettings, noteMoment, readSettings, showRun, startSettings } from "./player_settings.js";
-import { clearMap, drawnFrames, mapQuery, markOnMap, placeAll, placeMoved, startMap } from "./player_map.js";
+import { clearMap, drawnFrames, hasMap, mapQuery, markOnMap, placeAll, placeMoved, startMap } from "./player_map.js";
 import { clearState, showState, startState, stateQuery } from "./player_state.js";
 import { refusesToken, say, showOpened, stand, startSignIn, wordsOf } from "./sign_in.js";
 import { showWorlds } from "./worlds.js";
@@ -194,7 +194,7 @@ async function finish(mine) {
     return run(mine);
   }
   stop();
-  await showTables().catch(complain);
+  await (hasMap() ? showTables() : jump(here())).catch(complain); // without a map, the moment says why
 }
 
 /** Show the moment in other colors; steps that are awaited have the colors of before. */
@@ -379,8 +379,10 @@ async function openWorld(name, place) {
   document.title = `${tame(name)} · placet player`;
   await readHistory();
   readSeries();
-  await jump(place ?? beginning());
-  if (history.run) await readSettings(name, () => name === world).catch(complain);
+  const isThere = jump(place ?? beginning()); // asked first: settings may import the model
+  const areRead = history.run ? readSettings(name, () => name === world).catch(complain) : null;
+  await isThere;
+  await areRead;
 }
 
 /** The place at which a run is opened: the present of one in progress, the start of a finished one. */

@@ -13,12 +13,16 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 
 const scales = new Map(); // "table/field" → {low, high, seen}; it only widens, so that a color keeps its meaning
 
-let kindOf = new Map(); // the number of the color of each name in the legend, from 1
+let kindOf = new Map(); // the style's color of each name in the legend
+let kindsOfFields = new Map(); // "table/field" → the style's color of each value that the map shows
 
 export const clearColors = () => scales.clear();
 
 /** Return the style's color of a name in the legend, null if the legend does not have it. */
 export const kindOfName = (name) => kindOf.get(name) ?? null;
+
+/** Return the style's color of a value of a field on the map; null where the map does not color by that field, or has not seen it. */
+export const kindOfValue = (collection, field, value) => kindsOfFields.get(`${collection}/${field}`)?.get(typeof value === "boolean" ? Number(value) : value) ?? null;
 
 /** Read a color of the page's style as [red, green, blue]. */
 export function colorOf(name) {
@@ -48,7 +52,7 @@ export function shaded(collection, { field, form, values, names = [] }) {
     const known = typeof values.find((value) => value !== null) === "number" ? [...scale.seen].sort((one, other) => one - other) : [...scale.seen];
     const isPlain = known.every((value) => Number.isInteger(value) && value >= 0 && value < CATEGORIES);
     const shadeOf = new Map(known.slice(0, CATEGORIES).map((value, at) => [value, isPlain ? value : at]));
-    return { form: "category", field, names, shades: Uint8Array.from(values, (value) => shadeOf.get(value) ?? NONE), shadeOf };
+    return { form: "category", collection, field, names, shades: Uint8Array.from(values, (value) => shadeOf.get(value) ?? NONE), shadeOf };
   }
   const wide = scale.high - scale.low;
   const partOf = (value) => (value === null ? 1 : wide > 0 ? (value - scale.low) / wide : ALONE);
@@ -86,18 +90,22 @@ function ofHue(turn) {
 const css = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 export { css };
 
-/** Show the meaning of the colors of layers; returns whether a name has another color than before. */
+/** Show the meaning of the colors of layers; returns whether a name or a value has another color than before. */
 export function showLegend(colored) {
-  const before = kindOf;
+  const before = meanings();
   kindOf = new Map(colored.flatMap(({ colors }) => kindsOf(colors)));
+  kindsOfFields = new Map(colored.filter(({ colors }) => colors.form === "category" && !colors.isOfCohorts).map(({ colors }) => [
+    `${colors.collection}/${colors.field}`, new Map([...colors.shadeOf].map(([value, shade]) => [typeof value === "boolean" ? Number(value) : value, `--kind-${shade + 1}`]))]));
   show("map-legend", colored.length > 0);
   byId("map-legend").replaceChildren(...colored.flatMap(({ colors, isThere }, at) => {
     const isNext = at > 0 && colored[at - 1].colors.field === colors.field;
     const keys = keysOf(colors, paletteOf(colors), isThere);
     return isNext ? keys : [made("bdi", "quiet", tame(colors.field, 40)), ...keys];
   }));
-  return before.size !== kindOf.size || [...kindOf].some(([name, kind]) => before.get(name) !== kind);
+  return before !== meanings();
 }
+
+const meanings = () => JSON.stringify([[...kindOf], [...kindsOfFields].map(([field, kinds]) => [field, [...kinds]])]);
 
 function kindsOf({ form, names, shadeOf }) {
   if (form !== "category") return [];

@@ -108,7 +108,7 @@ function agentButtons(id, entity) {
     button("‹ intent", () => doors.find({ agent: id, back: true })),
     button("intent ›", () => doors.find({ agent: id })),
     button("refusal ›", () => doors.find({ agent: id, refused: true })),
-    entity && button("Over time", () => answer("Reading its numbers along the run …", () => overTime(entity))),
+    entity && button("Over time", () => answer("Reading its fields along the run …", () => overTime(entity))),
     rowEvent(id) && button("Why", () => answer("Asking why …", () => why(rowEvent(id), id))),
     button("Fork from here …", () => showFork(entity ? `${entity.collection}/${entity.entity}` : "", entity?.fields)),
     doors.mayControl() && button("Suspend", () => doors.suspend(id, true)),
@@ -180,11 +180,19 @@ async function answer(waiting, asking) {
   }
 }
 
-/** Plot the numbers of an entity along the whole run. */
+/** Plot the fields of an entity along the whole run. */
 async function overTime({ collection, entity }) {
-  const { series } = await ask(doors.path(`/trace?${new URLSearchParams({ collection, entity })}`), { patienceMs: LEDGER_MS });
-  const rows = tracedRows(series);
-  return [made("h3", "", `${tame(entity, 60)} along the run`), ...(rows.length ? rows : [made("p", "quiet", "None of its fields is a number.")])];
+  const { series, left_out: leftOut, every, unit } = await ask(doors.path(`/trace?${new URLSearchParams({ collection, entity })}`), { patienceMs: LEDGER_MS });
+  const rows = tracedRows(series, collection);
+  const notes = [
+    every > 1 && `Read after every ${whole(every)} ${unit}s: a value that lasted less may be missing here.`,
+    leftOut.length > 0 && `Not drawn: ${leftOut.slice(0, 12).map((name) => tame(name, 40)).join(", ")}${leftOut.length > 12 ? ", …" : ""}.`,
+  ];
+  return [
+    made("h3", "", `${tame(entity, 60)} along the run`),
+    ...(rows.length ? rows : [made("p", "quiet", "None of its fields is a number, a text, or true or false.")]),
+    ...notes.filter(Boolean).map((note) => made("p", "quiet small", note)),
+  ];
 }
 
 async function seen(id) {

@@ -59,6 +59,7 @@ export function clearMap() {
   clearMarks();
   resetView();
   showChoices([], "", [], "");
+  say("");
   [frame, chosen, color, cells] = [null, null, null, null];
   show("map-panel", false);
 }
@@ -75,7 +76,7 @@ export function markOnMap(collection, id) {
 }
 
 /** Show a moment at once: layers of entities, {collection, ids, x, y}, and of tables; and what may color. */
-export function placeAll({ map, colors = [], color: used = "", cells: ofCells = [], cell = "", unknown = [] }) {
+export function placeAll({ map, colors = [], color: used = "", cells: ofCells = [], cell = "", unknown = [], note = "" }) {
   layers.clear();
   for (const [collection, layer] of layersOf(map)) layers.set(collection, layer);
   glide = { startMs: 0, lengthMs: 0 };
@@ -84,7 +85,7 @@ export function placeAll({ map, colors = [], color: used = "", cells: ofCells = 
   write("map-unknown", unknown.map((one) => tame(one, 200)).join(". "));
   show("map-unknown", unknown.length > 0);
   fit();
-  show("map-frame", frame !== null);
+  say(note);
   if (unknown.length) show("map-panel", true);
   redraw();
 }
@@ -195,9 +196,22 @@ const ofDots = () => [...layers.values()].filter(({ width }) => width === undefi
 const ofCells = () => [...layers.values()].filter(({ width }) => width !== undefined);
 
 function fit() {
+  const wasEmpty = frame === null;
   frame = widened(frame, layers);
   show("map-panel", frame !== null);
+  for (const id of ["map-frame", "map-says"]) show(id, frame !== null);
+  if (wasEmpty && frame) say(""); // it said why there is no map
 }
+
+/** Say what is drawn without a portrayal, or why nothing is. */
+function say(note) {
+  write("map-note", tame(note, 900));
+  show("map-note", note !== "");
+  if (note) show("map-panel", true);
+}
+
+/** Return whether there is something on the map. */
+export const hasMap = () => frame !== null;
 
 const redraw = () => { if (!drawing) drawing = requestAnimationFrame(draw); };
 

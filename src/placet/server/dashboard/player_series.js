@@ -2,6 +2,7 @@
 
 import { byId, made, show, sketch, write } from "./chart.js";
 import { short, tame } from "./format.js";
+import { drawBands, saysOfBands } from "./player_bands.js";
 import { kindOfName } from "./player_colors.js";
 
 const AGAIN_MS = 5_000; // a run writes its collected rows every ten seconds
@@ -40,6 +41,7 @@ export async function askSeries(ask, isWanted) {
   const found = await ask().catch((error) => ({ series: [], problem: error.message }));
   if (!isWanted()) return;
   rows = found.series.map(rowOf).filter((row) => row.low <= row.high);
+  byId("series").style.setProperty("--rows", String(Math.max(1, rows.length))); // few rows are high
   byId("series").replaceChildren(...rows.map(({ element }) => element));
   show("series", rows.length > 0);
   write("series-problem", found.problem && `No collected series: ${tame(found.problem, 300)}`);
@@ -47,15 +49,15 @@ export async function askSeries(ask, isWanted) {
   redrawSeries();
 }
 
-/** Return the elements of other series, such as those of an entity; they are drawn with the time line's. */
-export function tracedRows(series) {
-  traced = series.map(rowOf).filter((row) => row.low <= row.high);
+/** Return the elements of the series of an entity of a collection; they are drawn with the time line's. */
+export function tracedRows(series, collection) {
+  traced = series.map((one) => rowOf({ ...one, collection })).filter((row) => row.series.categories || row.low <= row.high);
   requestAnimationFrame(redrawSeries);
   return traced.map(({ element }) => element);
 }
 
 function rowOf(series) {
-  const values = series.lines.flatMap((line) => line.values).filter((value) => value !== null);
+  const values = (series.lines ?? []).flatMap((line) => line.values).filter((value) => value !== null);
   const [low, high] = values.reduce(([least, most], value) => [Math.min(least, value), Math.max(most, value)], [Infinity, -Infinity]);
   const [element, says, canvas] = [made("div", "track"), made("div", "says"), made("canvas")];
   element.title = tame(series.note, 200);
@@ -85,7 +87,12 @@ export function drawSeries(partOf, seq) {
 }
 
 /** Write the name, the values at a seq and the extent of a series. */
-function writeValues({ series, low, high, says, canvas }, seq) {
+function writeValues(row, seq) {
+  if (row.series.categories) saysOfBands(row, seq);
+  else writeNumbers(row, seq);
+}
+
+function writeNumbers({ series, low, high, says, canvas }, seq) {
   const { name, seqs, lines, is_band: isBand } = series;
   const kinds = kindsOf(series);
   const at = seq === null ? -1 : seqs.findLastIndex((one) => one <= seq);
@@ -105,7 +112,16 @@ function writeValues({ series, low, high, says, canvas }, seq) {
   says.replaceChildren(made("bdi", "", tame(name, 60)), ...keys, made("span", "quiet", extent));
 }
 
-function drawRow({ series, low, high }, { context, width, height, color }, partOf, seq) {
+function drawRow(row, drawn, partOf, seq) {
+  if (row.series.categories) drawBands(row.series, drawn, partOf);
+  else drawNumbers(row, drawn, partOf);
+  if (seq === null) return;
+  const { context, width, height, color } = drawn;
+  context.fillStyle = color("--ink");
+  context.fillRect(Math.min(width - 1, Math.max(0, partOf(seq) * width - 0.5)), 0, 1, height);
+}
+
+function drawNumbers({ series, low, high }, { context, width, height, color }, partOf) {
   const { seqs, lines, is_band: isBand } = series;
   const kinds = isBand ? ["--yes"] : kindsOf(series);
   const toX = (one) => partOf(one) * width;
@@ -123,9 +139,6 @@ function drawRow({ series, low, high }, { context, width, height, color }, partO
     trace(context, line);
     context.stroke();
   }
-  if (seq === null) return;
-  context.fillStyle = color("--ink");
-  context.fillRect(Math.min(width - 1, Math.max(0, toX(seq) - 0.5)), 0, 1, height);
 }
 
 /** Begin a path through points; null breaks it. */

@@ -6,6 +6,7 @@ import { tame, whole } from "./format.js";
 import { cellText } from "./tree.js";
 
 const START_MS = 600_000; // a fork of a long log
+const READ_MS = 60_000;
 const STEPS = 100;
 const NAME_MAX = 120;
 
@@ -35,9 +36,19 @@ export function clearSettings() {
   }
 }
 
-/** Ask for the settings of a run and show them; `isWanted` is false if another is shown by then. */
+/** Ask for the settings of a run and show them; `isWanted` is false if another is shown by then.
+ * The card is there at once: the server may import the model before it answers. */
 export async function readSettings(name, isWanted) {
-  const answer = await ask(doors.worldPath("/settings"));
+  show("settings", true);
+  show("settings-form", false);
+  write("settings-of", `of ${tame(name)}: reading them …`);
+  let answer;
+  try {
+    answer = await ask(doors.worldPath("/settings"), { patienceMs: READ_MS });
+  } catch (error) {
+    if (isWanted()) write("settings-of", `of ${tame(name)} cannot be read: ${tame(error.message, 300)}`);
+    throw error;
+  }
   if (!isWanted()) return;
   [world, found] = [name, answer];
   rows = answer.settings.map(rowOf);
@@ -46,7 +57,8 @@ export async function readSettings(name, isWanted) {
     byId(isStated ? "settings-list" : "settings-unstated").replaceChildren(...listed.map(({ element }) => element));
     if (!isStated) show("settings-more", listed.length > 0);
   }
-  show("settings", true);
+  show("settings-form", true);
+  write("settings-of", `of ${tame(name)}`);
   note();
 }
 
@@ -72,14 +84,14 @@ export function noteMoment() {
   byId("run-fork").disabled = isOver || isStarting;
   byId("run-fork").title = isOver ? "All ticks are run here: go back on the time line, or reset" : "";
   write("settings-of", `of ${tame(world)}; a fork begins at tick ${whole(tick)}`);
-  propose("fork", [`${stem()}@${tick}`, ...changed().map(named)].join(" "));
+  propose("fork", [`${stem()}@${tick}`, ...namesOfChanges()].join(" "));
 }
 
 function note() {
   for (const row of rows) row.mark();
   byId("settings-undo").disabled = changed().length === 0;
   const isNext = byId("again-seed").value === "1";
-  const parts = [...changed().map(named), ...(isNext ? [Number.isSafeInteger(found.seed + 1) ? `seed=${found.seed + 1}` : "next seed"] : [])];
+  const parts = [...namesOfChanges(), ...(isNext ? [Number.isSafeInteger(found.seed + 1) ? `seed=${found.seed + 1}` : "next seed"] : [])];
   propose("again", [stem(), ...(parts.length ? parts : ["again"])].join(" "));
   if (doors.moment()) noteMoment();
 }
@@ -93,6 +105,7 @@ function propose(kind, name) {
   field.value = name.replaceAll(/[/\\]/g, "-").slice(0, NAME_MAX).replace(/[. ]+$/, "");
 }
 
+const namesOfChanges = () => changed().filter(({ read }) => read() !== null).map(named);
 const named = ({ setting, read }) => `${short(setting.key)}=${String(read()).slice(0, 40)}`;
 
 /** Return the last part of a key; with its cohort where two settings share it. */
@@ -125,13 +138,25 @@ function rowOf(setting, at) {
   element.append(label, ...control.parts, says);
   const row = { setting, element, says, ...control };
   row.mark = () => {
-    const isChanged = row.read() !== setting.value;
+    const value = row.read();
+    const isChanged = value !== setting.value;
     element.classList.toggle("is-changed", isChanged);
-    row.field.removeAttribute("aria-invalid");
-    says.className = "small";
-    says.textContent = isChanged ? `was ${cellText(setting.value, 60)}` : "";
+    element.classList.toggle("is-outside", isOutside(setting, value));
+    if (value === null) row.field.setAttribute("aria-invalid", "true");
+    else row.field.removeAttribute("aria-invalid");
+    says.className = value === null ? "refusal" : "small";
+    const was = `was ${cellText(setting.value, 60)}`;
+    says.textContent = value === null ? `expected a number; ${was}` : isOutside(setting, value) ? `${was}; ${outside(setting, value)}` : isChanged ? was : "";
   };
   return row;
+}
+
+/** Return whether a number is beyond the slider, which stands at its end then. */
+const isOutside = ({ low, high }, value) => typeof value === "number" && typeof low === "number" && (value < low || value > high);
+
+function outside({ low, high }, value) {
+  const side = value < low ? `below the slider’s least, ${cellText(low)}` : `above the slider’s most, ${cellText(high)}`;
+  return `${cellText(value)} is ${side}: the run gets ${cellText(value)}, and the model says whether it takes it`;
 }
 
 function numberOf(setting, label) {

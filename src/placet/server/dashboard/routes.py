@@ -30,12 +30,12 @@ _MEDIA_TYPES: Final = {
 _NAMES: Final = """
     style.css player.css icon.svg main.js api.js approval_card.js approvals.js approvals_page.js
     chart.js events.js failures.js format.js map.js metrics.js panels.js player.js
-    player_axes.js player_card.js player_colors.js player_dots.js player_failure.js
+    player_axes.js player_bands.js player_card.js player_colors.js player_dots.js player_failure.js
     player_feed.js player_inspect.js player_line.js player_map.js player_marks.js
     player_series.js player_settings.js player_state.js player_story.js player_view.js tree.js
     map_layers.js runs.css runs.js runs_note.js sign_in.js compare.js compare_chart.js
-    compare_map.js reading.js feed_line.js worlds.js docs.css docs.js docs_operation.js
-    docs_schema.js docs_try.js doubts.js decision_form.js exact_json.js values.js
+    compare_map.js compare_work.js reading.js feed_line.js worlds.js docs.css docs.js
+    docs_operation.js docs_schema.js docs_try.js doubts.js decision_form.js exact_json.js values.js
 """
 PARTS: Final = {name: _MEDIA_TYPES[name.rpartition(".")[2]] for name in _NAMES.split()}
 """What the pages load, by name, and its media type. Nothing else in this folder is served."""

@@ -2,16 +2,17 @@
 
 import { ask, Refusal } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
-import { short, tame, whole } from "./format.js";
+import { short, span, tame, whole } from "./format.js";
 import { editNote, startNote } from "./runs_note.js";
 import { complain, say, showOpened, stand, startSignIn } from "./sign_in.js";
 
 const ROUND_MS = 3_000;
 const READING_MS = 400; // between two looks while the server reads logs
 const TYPING_MS = 200;
-const STATUSES = ["failed", "damaged", "killed", "stopped", "running", "empty", "closed", "finished"];
+const STATUSES = ["failed", "damaged", "killed", "stopped", "running", "empty", "closed", "ended", "finished"];
 const FAILURES = new Set(["failed", "damaged", "killed"]);
 const NOTE_CHARS = 120;
+const ANCESTORS_MAX = 3;
 
 const COLUMNS = [
   { key: "run", label: "run", value: (row) => row.run },
@@ -202,7 +203,7 @@ function cellOf(row, { key, label, isNumber, isSetting, value }) {
   const cell = made("td", isNumber ? "number" : "");
   cell.dataset.label = label;
   if (key === "run") cell.replaceChildren(...nameOf(row));
-  else if (key === "status") cell.append(made("span", `status-of ${row.status}`, row.status || "…"));
+  else if (key === "status") cell.append(statusOf(row));
   else if (key === "ticks") cell.textContent = ticksOf(row);
   else if (key === "date") cell.append(timeOf(row.modified_s));
   else if (key === "tags") cell.replaceChildren(...noteOf(row));
@@ -214,13 +215,42 @@ function cellOf(row, { key, label, isNumber, isSetting, value }) {
   return cell;
 }
 
-function nameOf({ run, status }) {
-  if (status === "damaged" || status === "empty") return [made("bdi", "", tame(run, 120))];
-  const link = made("a", "", tame(run, 120), true);
-  link.href = `play#${new URLSearchParams({ world: run })}`;
-  link.dataset.focus = `run ${run}`;
-  return [link];
+function statusOf({ status, ended_by: endedBy }) {
+  const element = made("span", `status-of ${status}`, status || "…");
+  if (endedBy) element.title = `ended by ${tame(endedBy, 120)}`;
+  return element;
 }
+
+function nameOf({ run, status, lineage }) {
+  if (status === "damaged" || status === "empty") return [made("bdi", "", tame(run, 120))];
+  const link = playerOf(run, run);
+  link.dataset.focus = `run ${run}`;
+  return [link, ...lineageOf(lineage)];
+}
+
+function playerOf(run, text) {
+  const link = made("a", "", tame(text, 120), true);
+  link.href = `play#${new URLSearchParams({ world: run })}`;
+  return link;
+}
+
+/** Return a line for each run that a log was forked from, the nearest first. */
+function lineageOf(lineage) {
+  const lines = [...lineage].reverse().slice(0, ANCESTORS_MAX).map(({ parent, run, tick, sim_time: time, changes, edits, left_out: leftOut }, at) => {
+    const line = made("span", "lineage", at ? "itself a fork of " : "fork of ");
+    const when = tick === null ? `after ${span(time)}` : `at tick ${whole(tick)}`;
+    const values = Object.entries(changes).map(([key, [before, after]]) => `${tame(key.split(".").at(-1), 40)} ${valueText(after)} (there ${valueText(before)})`);
+    const edited = edits.map((one) => (one.startsWith("-") ? `without ${tame(one.slice(1), 60)}` : `edited ${tame(one, 80)}`));
+    const what = [...values, ...edited, ...(leftOut ? [`${whole(leftOut)} more`] : [])].join(", ");
+    line.append(run === null ? made("bdi", "", tame(parent, 60)) : playerOf(run, run), ` ${when}${what ? `: ${what}` : ", nothing changed"}`);
+    line.title = Object.keys(changes).map((key) => tame(key, 120)).join(", ");
+    return line;
+  });
+  if (lineage.length > ANCESTORS_MAX) lines.push(made("span", "lineage", `and ${whole(lineage.length - ANCESTORS_MAX)} earlier forks`));
+  return lines;
+}
+
+const valueText = (value) => (value === null ? "none" : typeof value === "number" ? short(value) : tame(value, 60));
 
 function countOf(row, key) {
   if (row[key] === null) return list.unread && !row.error ? "…" : "–";

@@ -6,6 +6,7 @@ starts it again if the log has grown.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,20 +16,26 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from placet.actors.ports import EventLog
 from placet.history.timeline.frames import frames_of
 from placet.history.timeline.ledgers import LEDGER_SEQS, ledgers_of, start_writing
+from placet.history.timeline.map_notes import ModelSpaces
 from placet.history.timeline.moments import NO_PORTRAYALS
 from placet.history.timeline.story import Story
 from placet.history.timeline.timeline import Timeline
 from placet.kernel.log.verify import Maker
 from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.rules_version import rules_in
 from placet.runtime.telemetry.world_logger import WorldLogger
-from placet.schemas.errors import StoreError
+from placet.scenarios.portrayals import merged
+from placet.scenarios.space_portrayals import portrayals_of_spaces
+from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.limits import HttpLimits
+from placet.schemas.log.record import Header
 from placet.schemas.names import path_part_fault
 from placet.schemas.portrayal import Portrayals
 from placet.server.history.controls import Controls
 from placet.server.history.counted_log import counted
 from placet.server.http.problems import Problem
 from placet.stores.snapshots.files import SnapshotStore, snapshots_of
+from placet.stores.snapshots.recovery import decode
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -92,6 +99,26 @@ class PlayedWorld:
         self._is_closed = Event()
         self._thread: Thread | None = None
         self.timeline.index.catch_up(records_max=0)
+
+    @cached_property
+    def spaces(self) -> ModelSpaces:
+        """The grids of the domains; without those, the reason. It may import them."""
+        domains = self.source.domains
+        try:
+            if callable(domains):
+                _, data = next(self.log.read(self.log.start().record))
+                header = decode(data, 0)
+                if not isinstance(header, Header):
+                    return ModelSpaces(problem="The log is compacted, and does not name the model")
+                domains = domains(rules_in(header))
+        except PlacetError as error:
+            return ModelSpaces(problem=f"The model is not at hand: {str(error).rstrip('.')}")
+        return ModelSpaces(portrayals_of_spaces(domains))
+
+    @cached_property
+    def portrayals(self) -> Portrayals:
+        """How the collections and tables are drawn: as given, else by the grids of the model."""
+        return merged(self.source.portrayals, self.spaces.portrayals)
 
     def catch_up(self) -> None:
         """Read the new records of the log: a few at once, more in the background, in turn.

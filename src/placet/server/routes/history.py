@@ -13,6 +13,7 @@ from starlette.requests import Request
 from placet.history.explain import explain, explain_seq
 from placet.history.fork import ForkOptions
 from placet.history.timeline import moments
+from placet.history.timeline.map_notes import map_note
 from placet.history.timeline.timeline import LAST, Moment, NoPlaceError, PlayedStep, Query
 from placet.history.timeline.timeline import Place as LogPlace
 from placet.history.timeline.traces import trace_of
@@ -231,8 +232,13 @@ def get_moment(played: PlayedWorld, query: MomentQuery) -> Json:
     def look(moment: Moment) -> tuple[dict[str, Json], LogPlace]:
         head = moments.moment_head(moment)
         if query.map:
-            portrayals = played.source.portrayals
-            head |= moments.map_of(moment.state, query.color, None, portrayals, query.cells)
+            given = played.source.portrayals
+            drawn = moments.map_of(
+                moment.state, query.color, None, played.portrayals, query.cells, given
+            )
+            is_run = bool(timeline.index.ticks)
+            note = map_note(moment.state, drawn["map"], given, played.spaces) if is_run else ""
+            head |= {**drawn, "note": note}
         if query.collection is not None:
             collections, page = moment.state.entities(), (query.offset, query.limit)
             head["table"] = moments.table_of(collections, query.collection, *page, query.find)
@@ -255,7 +261,7 @@ def list_steps(played: PlayedWorld, query: StepsQuery) -> Json:
     `layers` has the rows of the tables that a step wrote, and the colors and marks of the entities
     of the collections that it wrote, as they are after it.
     """
-    timeline, portrayals = played.timeline, played.source.portrayals
+    timeline, portrayals = played.timeline, played.portrayals
     colored = "" if query.color is None else query.color.rpartition("/")[0]
     chosen = {*portrayals, colored}
 
@@ -310,11 +316,16 @@ async def list_series(world: str, request: Request) -> Json:
     )
 
 
-@_question("trace", "List the numbers of an entity over time", "Series")
+@_question("trace", "List the fields of an entity over time", "Trace")
 def list_trace(played: PlayedWorld, query: TraceQuery) -> Json:
-    """Return a series of each number of an entity, at moments along the whole log. O(log)."""
-    series = trace_of(played.timeline, query.collection, query.entity)
-    return {"series": series, "problem": ""}
+    """Return a series of each field of an entity, at moments along the whole log. O(log).
+
+    A series of numbers has `lines`; one of texts, booleans or other categories has `categories`,
+    and in `values` the number of a category, -1 of a value that has none, null where the entity
+    has no such field. `left_out` names the other fields. A moment is the `every`-th `unit`, a
+    tick or a record.
+    """
+    return trace_of(played.timeline, query.collection, query.entity, played.portrayals)
 
 
 @_question("story", "Get the story of an agent", "Story")

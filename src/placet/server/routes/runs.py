@@ -23,6 +23,7 @@ from placet.server.runs.filters import QUERY_CHARS_MAX, FilterError
 from placet.server.runs.notes import NOTE_CHARS_MAX, TAGS_MAX, InvalidNoteError, NotesError
 from placet.server.runs.opened import OpenFolder
 from placet.server.runs.summary import RunCount, RunHead, head_of
+from placet.server.runs.work import KEY_CHARS_MAX, CanceledError, Work
 
 if TYPE_CHECKING:
     from placet.server.context import CallerContext
@@ -33,6 +34,7 @@ T = TypeVar("T")
 
 _CHUNK_RECORDS: Final = 2_000
 _USUAL: Final = (401, 403)
+_Key = Annotated[str, Meta(max_length=KEY_CHARS_MAX)]
 _Name = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
@@ -43,10 +45,20 @@ class RunsQuery(Fields, frozen=True):
 
 
 class PairQuery(Fields, frozen=True):
-    """The query parameters of `compare_runs`: two logs, by their names in the folder."""
+    """The query parameters of `compare_runs`: two logs, by their names in the folder.
+
+    `work` names the question, so that a page can ask how far it is, and cancel it.
+    """
 
     first: _Name
     second: _Name
+    work: _Key = ""
+
+
+class SeriesQuery(Fields, frozen=True):
+    """The query parameters of `list_series_of_run`; `work` names the question."""
+
+    work: _Key = ""
 
 
 class NoteRequest(Fields, frozen=True):
@@ -78,38 +90,67 @@ async def compare_runs(request: Request, query: PairQuery) -> Json:
 
     def pair(opened: OpenFolder) -> Json:
         names = query.first, query.second
-        logs = [_log(opened, name) for name in names]
-        try:
-            parting = parting_of(logs, opened.domains)
-        except (DomainNotFound, DomainNotRemade) as error:
-            raise Problem("conflict", str(error)) from error
-        return {
-            "runs": names,
-            "settings": settings_of([_head_of(log) for log in logs]),
-            "parting": parting,
-        }
+        with opened.works.started(query.work) as work:
+            logs = [work.watched(name, _log(opened, name)) for name in names]
+            try:
+                parting = parting_of(logs, opened.domains)
+                heads = [_head_of(opened, *each) for each in zip(names, logs, strict=True)]
+            except (DomainNotFound, DomainNotRemade, CanceledError) as error:
+                raise Problem("conflict", str(error)) from error
+        return {"runs": names, "settings": settings_of(heads), "parting": parting}
 
     return await _answer(request, pair)
 
 
-def _head_of(log: EventLog) -> RunHead | None:
+@table.on(
+    "GET", "/runs-work/{key}", "Get the progress of a question", "RunWork", *_USUAL, is_read=False
+)
+async def get_work(key: str, request: Request) -> Json:
+    """Return how far a question is that a page has named: a record of the log that it reads.
+
+    `passes` is how often it has read a log, and `records` 0 while it reads none.
+    """
+    work = _opened(request).works.find(key)
+    return (work or Work()).as_dict()
+
+
+@table.on("DELETE", "/runs-work/{key}", "Cancel a question", "", *_USUAL, is_read=False, status=204)
+async def cancel_work(key: str, request: Request) -> None:
+    """End a question that a page has named; it is answered with 409."""
+    _opened(request).works.cancel(key[:KEY_CHARS_MAX])
+
+
+def _opened(request: Request) -> OpenFolder:
+    """Return the folder, for the operator alone."""
+    context: CallerContext = request.app.state.context
+    context.operator(request)
+    opened: OpenFolder = request.app.state.runs
+    return opened
+
+
+def _head_of(opened: OpenFolder, name: str, log: EventLog) -> RunHead | None:
+    """Return the head of a log, of which the forks need a pass unless the list has made it."""
+    listed = opened.runs.find(name)
+    if listed is not None and listed.is_counted and listed.head is not None:
+        return listed.head
     count = RunCount()
     while not count.read_on(log, _CHUNK_RECORDS):
         pass
-    return head_of(log, count.fork)
+    return head_of(log, count.forks)
 
 
 @table.on(
     "GET", "/runs/{run}/series", "List the series of a run", "RunSeries", *_USUAL, 404, 409, 503
 )
-async def list_series_of_run(run: str, request: Request) -> Json:
+async def list_series_of_run(run: str, request: Request, query: SeriesQuery) -> Json:
     """Return the line charts of a run's report: collected series, state by value, intents."""
 
     def series(opened: OpenFolder) -> Json:
-        try:
-            return {"series": series_of_run(_log(opened, run))}
-        except (ScenarioError, MissingExtraError) as error:
-            raise Problem("conflict", str(error)) from error
+        with opened.works.started(query.work) as work:
+            try:
+                return {"series": series_of_run(work.watched(run, _log(opened, run)))}
+            except (ScenarioError, MissingExtraError, CanceledError) as error:
+                raise Problem("conflict", str(error)) from error
 
     return await _answer(request, series)
 
@@ -163,7 +204,6 @@ async def _answer(request: Request, read: Callable[[OpenFolder], T]) -> T:
     Raises:
         Problem: The token is not the operator's.
     """
+    opened = _opened(request)
     context: CallerContext = request.app.state.context
-    context.operator(request)
-    opened: OpenFolder = request.app.state.runs
     return await context.reads.ask(lambda: read(opened))

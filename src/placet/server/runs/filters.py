@@ -23,7 +23,7 @@ from placet.schemas.name_suggestions import did_you_mean
 QUERY_CHARS_MAX: Final = 500
 STATUSES: Final = (
     *("failed", "damaged", "killed", "stopped", "running"),
-    *("empty", "closed", "finished"),
+    *("empty", "closed", "ended", "finished"),
 )
 """The status of a run, the worst first: see `listing.py`."""
 
@@ -34,7 +34,7 @@ _TERM: Final = re.compile(
         (?=\s|$)""",
     re.VERBOSE,
 )
-_TEXTS: Final = ("name", "scenario", "domain", "tag", "status", "note")
+_TEXTS: Final = ("name", "scenario", "domain", "tag", "status", "note", "parent")
 NUMBERS: Final = ("seed", "ticks", "agents", "admitted", "refused", "records")
 
 _ORDERED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -54,7 +54,7 @@ class Filtered:
     """The part of a run that a query looks at.
 
     Attributes:
-        texts: Texts by name: `name`, `scenario`, `domain`, `tag`, `status` and `note`.
+        texts: Texts by name: `name`, `scenario`, `domain`, `tag`, `status`, `note` and `parent`.
         numbers: Numbers by name, such as `seed`; None is not known yet.
         settings: Values of the scenario by dotted key.
     """

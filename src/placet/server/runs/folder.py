@@ -16,7 +16,9 @@ from time import time
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.scenarios.failure_note import ENDING, failure_of
+from placet.scenarios import end_note, failure_note
+from placet.scenarios.end_note import end_by_condition
+from placet.scenarios.failure_note import failure_of
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.log.pack import PACK_MAGIC
 from placet.schemas.names import path_part_fault
@@ -26,6 +28,7 @@ from placet.stores.files import opened_regular
 from placet.stores.reading import log_to_read
 from placet.stores.sqlite.heartbeat import Heartbeat
 from placet.stores.sqlite.layout import APPLICATION_ID
+from placet.sweeps.study import LOGS, MANIFEST
 
 FILES_MAX: Final = 10_000
 """Logs of a folder that are listed."""
@@ -39,6 +42,7 @@ _PAGE_BYTES: Final = 4_096
 _MARK: Final = slice(68, 72)  # of the application, in the header of a SQLite file
 _TABLES: Final = (b"CREATE TABLE meta (", b"CREATE TABLE groups (")
 _ENDING: Final = ".db"
+_NOTES: Final = (failure_note.ENDING, end_note.ENDING)
 _SILENT_S: Final = 10.0
 """A writer on another machine is taken for dead after so long without a beat, seconds."""
 
@@ -71,6 +75,7 @@ class RunFile:
         counts: The counts at the end that the log had last; None before the first.
         is_counted: They are those of the stamp, or there will be none.
         failure: The exception that ended its run; empty if none is noted.
+        ended_by: The condition `until` that ended its run; empty if none is noted.
         error: Why the log cannot be read; empty if it can be.
     """
 
@@ -84,6 +89,7 @@ class RunFile:
     counts: RunTotals | None = None
     is_counted: bool = False
     failure: str = ""
+    ended_by: str = ""
     error: str = ""
 
     @property
@@ -186,11 +192,11 @@ class RunFolder:
         self._is_closed.set()
         self.wait()
 
-    def wait(self) -> None:
-        """Wait until the logs of the last look are read."""
+    def wait(self, seconds_max: float | None = None) -> None:
+        """Wait until the logs of the last look are read, or for so long."""
         thread = self._thread
         if thread is not None:
-            thread.join()
+            thread.join(seconds_max)
 
     def _scan(self) -> None:
         """Look at each file; drop the head and the counts of a file that is gone or replaced."""
@@ -227,9 +233,11 @@ class RunFolder:
         one.is_head_read = True
         try:
             with closing(self.open_log(str(self.folder / one.name))) as log:
-                one.head, one.error = head_of(log, one.count.fork), ""
+                one.head, one.error = head_of(log, one.count.forks), ""
                 failure = failure_of(log)
                 one.failure = "" if failure is None else failure.message
+                end = end_by_condition(log, None if one.head is None else one.head.ticks)
+                one.ended_by = "" if end is None else end.until
             if one.head is None:
                 one.is_counted = True
         except NoWorldError:  # an empty file, which a killed process may have left
@@ -267,12 +275,24 @@ class RunFolder:
                     one.count = RunCount()
                 while not self._is_closed.is_set():
                     if one.count.read_on(log, _CHUNK_RECORDS):
-                        if one.count.fork is not None:
-                            one.head = head_of(log, one.count.fork)
+                        if one.count.forks:
+                            one.head = head_of(log, one.count.forks)
                         one.counts, one.is_counted = one.count.counts, True
                         return
         except _FAULTS as error:
             one.error, one.is_counted = str(error), True
+
+
+def folder_of_logs(folder: Path) -> RunFolder:
+    """Return the runs of a folder; of the folder of a study, those of the logs that it kept.
+
+    Raises:
+        StoreError: The folder cannot be read.
+    """
+    is_study = (folder / MANIFEST).is_file() and (folder / LOGS).is_dir()
+    runs = RunFolder(folder / LOGS if is_study else folder)
+    runs.names()
+    return runs
 
 
 def _stamps(folder: Path) -> Iterator[tuple[str, _Stamp]]:
@@ -283,9 +303,10 @@ def _stamps(folder: Path) -> Iterator[tuple[str, _Stamp]]:
         with suppress(FileNotFoundError):  # a file that is removed meanwhile
             about = entry.stat(follow_symlinks=False)
             if stat.S_ISREG(about.st_mode):
-                wal, note = _beside(found, f"{name}-wal"), _beside(found, f"{name}{ENDING}")
+                wal = _beside(found, f"{name}-wal")
+                notes = (_beside(found, name + ending)[1] for ending in _NOTES)
                 at = about.st_ino, about.st_size, about.st_mtime_ns
-                yield name, _Stamp(*at, *wal, note[1])
+                yield name, _Stamp(*at, *wal, max(notes))
 
 
 def _beside(found: "Mapping[str, os.DirEntry[str]]", name: str) -> tuple[int, int]:

@@ -6,22 +6,26 @@ The status of a run, the worst first:
                study of the log says that the run failed or took too long
     damaged    the log cannot be read
     killed     its process ended without closing the log, before the last tick
-    stopped    the log was closed before the last tick: by a condition or a person
+    stopped    the log was closed before the last tick, such as by a person
     running    a process writes the log
     empty      the log has no record
     closed     the log of a world that no scenario ran, and that no process writes
+    ended      the condition `until` of the scenario ended the run, by the note beside its log
     finished   all ticks are completed
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, TypeAlias
 
 from placet.schemas.codec import Json, to_json
 from placet.server.runs.filters import Filtered, filter_of
 from placet.server.runs.folder import RunFile, RunFolder
+from placet.server.runs.lineage import EDITS_MAX, Ancestor
 from placet.server.runs.notes import NotesError, RunNote, RunNotes, checked_note
+from placet.server.runs.summary import RunHead
 from placet.stores.files import is_draft
 from placet.sweeps.errors import LabError
 from placet.sweeps.study import LOGS, MANIFEST, RESULTS, Study
@@ -31,6 +35,7 @@ COLUMNS_MAX: Final = 8
 
 _CELL_CHARS_MAX: Final = 80
 _Settings = Mapping[str, Json]
+_NamesOfWorlds: TypeAlias = Mapping[str, Sequence[tuple[str, RunHead]]]
 
 
 class RunList:
@@ -59,13 +64,14 @@ class RunList:
         failures = self._failures.read()
         listed = [_Listed(one, self._status(one, failures), notes.get(one.name)) for one in files]
         is_complete = all(one.is_head_read for one in files)
+        names = _names_of_worlds(files)
         known = dict.fromkeys(key for one in listed for key in one.settings)
         admits = filter_of(query, list(known), is_complete=is_complete)
         shown = [one for one in listed if admits(one.filtered(failures))]
         columns = differing_keys([one.settings for one in shown])
         return {
             "folder": str(self._runs.folder),
-            "runs": [one.as_dict(columns[:COLUMNS_MAX], failures) for one in shown],
+            "runs": [one.as_dict(columns[:COLUMNS_MAX], failures, names) for one in shown],
             "total": len(listed),
             "unread": sum(one.counts is None and not one.is_counted for one in files),
             "columns": columns[:COLUMNS_MAX],
@@ -108,6 +114,8 @@ class RunList:
             return "failed"
         if is_written is None:
             return "killed"
+        if one.ended_by:
+            return "ended"
         return "closed" if one.head.ticks_planned is None else "stopped"
 
 
@@ -145,12 +153,16 @@ class _Listed:
             "note": [self.note.note],
             "status": [self.status],
             "error": [self._error(failures)],
+            "parent": [] if head is None else [one.parent for one in head.lineage],
         }
         return Filtered(texts=texts, numbers=self._numbers(), settings=self.settings)
 
-    def as_dict(self, columns: Iterable[str], failures: Mapping[str, str]) -> dict[str, Json]:
+    def as_dict(
+        self, columns: Iterable[str], failures: Mapping[str, str], names: "_NamesOfWorlds"
+    ) -> dict[str, Json]:
         """Return the row as plain JSON, with the settings of these keys."""
         one, head = self.file, self.file.head
+        lineage = () if head is None else head.lineage
         return {
             "run": one.name,
             "world": "" if head is None else head.world,
@@ -161,17 +173,54 @@ class _Listed:
             "is_partial": one.counts is not None and one.counts.is_partial,
             "settings": {key: shown(self.settings[key]) for key in columns if key in self.settings},
             "status": self.status,
+            "ended_by": one.ended_by if self.status == "ended" else "",
             "error": self._error(failures),
             "modified_s": one.modified_s,
             "bytes": one.size,
             "tags": self.note.tags,
             "note": self.note.note,
+            "lineage": [_lineage_json(each, names) for each in lineage],
         }
 
     def _error(self, failures: Mapping[str, str]) -> str:
         one = self.file
         noted = one.failure if self.status == "failed" else ""
         return failures.get(one.name) or one.error or noted
+
+
+def _names_of_worlds(files: Iterable[RunFile]) -> "_NamesOfWorlds":
+    """Return the logs of each world, in the order of their names."""
+    names: dict[str, list[tuple[str, RunHead]]] = {}
+    for one in files:
+        if one.head is not None:
+            names.setdefault(one.head.world, []).append((one.name, one.head))
+    return names
+
+
+def _lineage_json(ancestor: Ancestor, names: "_NamesOfWorlds") -> dict[str, Json]:
+    """Return an ancestor as plain JSON; `run` is its log, None if the folder has none."""
+    run = next(
+        (
+            name
+            for name, head in names.get(ancestor.parent, ())
+            if head.seed == ancestor.seed and head.settings == ancestor.settings
+        ),
+        None,
+    )
+    return {
+        "parent": ancestor.parent,
+        "run": run,
+        "tick": ancestor.tick,
+        "seq": ancestor.seq,
+        "sim_time": ancestor.sim_time,
+        "changes": {
+            key: [shown(value) if value is not None else None for value in pair]
+            for key, pair in islice(ancestor.changes.items(), COLUMNS_MAX)
+        },
+        "edits": list(ancestor.edits[:EDITS_MAX]),
+        "left_out": max(0, len(ancestor.changes) - COLUMNS_MAX)
+        + max(0, len(ancestor.edits) - EDITS_MAX),
+    }
 
 
 class _StudyFailures:

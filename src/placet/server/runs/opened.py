@@ -10,6 +10,7 @@ from placet.schemas.portrayal import Portrayals
 from placet.server.history.timelines import Source
 from placet.server.runs.folder import RunFolder
 from placet.server.runs.listing import RunList
+from placet.server.runs.work import Works
 
 PLAYED_MAX: Final = 16
 """Logs whose time lines are kept: each has key frames in memory."""
@@ -27,6 +28,7 @@ class OpenFolder:
         runs: The logs of the folder.
         listing: The list of the runs.
         domains: Domains to use instead of those of a log, as `module:attribute`.
+        works: The long questions that are being answered.
         on_left: Called with the name of a log whose time line is no longer kept.
     """
 
@@ -39,6 +41,7 @@ class OpenFolder:
         self.runs = runs
         self.listing = RunList(runs)
         self.domains = domains
+        self.works = Works()
         self.on_left: Callable[[str], None] = lambda _name: None
         self._portrayals = portrayals
         self._lock = Lock()

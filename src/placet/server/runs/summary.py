@@ -4,7 +4,7 @@ The head costs a page of the log, whatever its length. Agents and intents need e
 are counted by a `RunCount`, which continues at its last record once the log has grown.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -12,10 +12,7 @@ from typing import Final, NamedTuple
 from placet.actors.ports import EventLog
 from placet.history.batch_outcomes import outcome_of
 from placet.history.column_rows import refused_count
-from placet.kernel.log.replay import forked_header
-from placet.scenarios.setup import ORIGIN
 from placet.schemas.codec import Json
-from placet.schemas.documents import parse_json
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
@@ -33,11 +30,16 @@ from placet.schemas.log.record import (
     agents_of,
     record_hash,
 )
+from placet.server.runs.lineage import (
+    Adopted,
+    Ancestor,
+    lineage_of,
+    scenario_in,
+    settings_in,
+)
 from placet.stores.snapshots.recovery import decode, recover
 
 _BATCHES: Final = (Admitted, Refused, Scheduled, SingleBlock, Columns)
-_NO_SETTINGS: Final = frozenset({"name", "title", "domain", "seed", "ticks", "portrayal"})
-"""Keys of a scenario that the list shows elsewhere, or that change no decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ class RunHead:
         ticks: Completed ticks, by the time of the last record; None without a scenario.
         records: Number of records.
         sim_time: Simulated time of the last record, seconds.
+        lineage: The runs that the log was forked from, the oldest first.
     """
 
     world: str
@@ -66,6 +69,7 @@ class RunHead:
     ticks: int | None = None
     records: int = 0
     sim_time: float = 0.0
+    lineage: Sequence[Ancestor] = ()
 
     @property
     def is_finished(self) -> bool:
@@ -75,14 +79,14 @@ class RunHead:
         return self.ticks >= self.ticks_planned
 
 
-def head_of(log: EventLog, fork: ForkAdopted | None = None) -> RunHead | None:
+def head_of(log: EventLog, forks: Sequence[Adopted] = ()) -> RunHead | None:
     """Return the head of a log; None of an empty one. O(1), or O(state) of a compacted log.
 
     No code that the log names is imported.
 
     Args:
         log: The log.
-        fork: The last record of it that made it a fork, which has another header from there on.
+        forks: The records of it that made it a fork, each with another header from there on.
 
     Raises:
         StoreError: The log cannot be read.
@@ -90,26 +94,23 @@ def head_of(log: EventLog, fork: ForkAdopted | None = None) -> RunHead | None:
     records = log.count()
     if not records:
         return None
-    header = _header_of(log)
-    if fork is not None:
-        header = forked_header(header, fork)
+    lineage, header = lineage_of(_header_of(log), forks)
     last = _record_at(log, records - 1)
     head = RunHead(
         world=header.world,
         domains=tuple(name for name, _ in header.domains),
         seed=header.seed,
+        settings=settings_in(header),
         records=records,
         sim_time=last.now_ns / SECOND_NS,
+        lineage=lineage,
     )
-    scenario = _scenario_in(header)
+    scenario = scenario_in(header)
     if scenario is None:
-        settings = _flat({"settings": keywords} for keywords in header.settings.values())
-        return replace(head, settings=dict(settings))
-    own = {key: value for key, value in scenario.items() if key not in _NO_SETTINGS}
+        return head
     return replace(
         head,
         scenario=str(scenario.get("name", "")),
-        settings=dict(_flat([own])),
         ticks_planned=planned if type(planned := scenario.get("ticks")) is int else None,
         ticks=_ticks_by_time(scenario, last),
     )
@@ -135,26 +136,6 @@ def _record_at(log: EventLog, ordinal: int) -> Record:
     if number != ordinal:
         raise StoreError(f"{log.url} has no record {ordinal} any more", store=log.url)
     return decode(data, ordinal)
-
-
-def _scenario_in(header: Header) -> dict[str, Json] | None:
-    """Return the scenario in a header as plain values; None if there is none.
-
-    It is not validated, so that a scenario of another release is listed too.
-    """
-    text = header.origin.get(ORIGIN)
-    scenario = parse_json(text) if isinstance(text, str) else None
-    return scenario if isinstance(scenario, dict) else None
-
-
-def _flat(tables: Iterable[Json], prefix: str = "") -> Iterator[tuple[str, Json]]:
-    """Yield the values of tables by dotted key; empty tables and None have no value."""
-    for table in tables:
-        for key, value in table.items():
-            if isinstance(value, dict):
-                yield from _flat([value], f"{prefix}{key}.")
-            elif value is not None:
-                yield f"{prefix}{key}", value
 
 
 def _ticks_by_time(scenario: Mapping[str, Json], last: Record) -> int | None:
@@ -197,11 +178,11 @@ class RunCount:
 
     Attributes:
         records: Number of records that were read, those of a compacted beginning included.
-        fork: The last record that made the log a fork; None if none was read.
+        forks: The records that made the log a fork, in their order.
     """
 
     records: int = 0
-    fork: ForkAdopted | None = None
+    forks: list[Adopted] = field(default_factory=list)
     _hash: bytes = b""
     _agents: set[str] = field(default_factory=set)
     _members: dict[str, int] = field(default_factory=dict)
@@ -261,7 +242,7 @@ class RunCount:
         elif isinstance(record, Tick):
             self._ticks += 1
         elif isinstance(record, ForkAdopted):
-            self.fork = record
+            self.forks.append(Adopted(record, self._ticks))
         elif isinstance(record, TableMade) and record.members is not None:
             self._members[record.stem] = record.count
         elif isinstance(record, Columns):
