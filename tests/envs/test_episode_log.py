@@ -16,9 +16,9 @@ from tests.envs.line import Line, parallel_line
 WEST, NORTH = 2, 3
 
 
-def lived(env, seed):
+def lived(env, seed, options=None):
     """Step west until the episode ends; return the infos of all steps."""
-    env.reset(seed)
+    env.reset(seed, options)
     infos = []
     while env.agents:
         infos.append(env.step(dict.fromkeys(env.agents, WEST))[4])
@@ -78,6 +78,28 @@ def test_an_episode_begins_its_log(tmp_path):
     env.reset(1)
     with pytest.raises(StoreError, match=r"has a log of .* return another store"):
         env.reset(1)
+
+
+def test_the_seed_in_a_log_begins_its_episode_again(tmp_path):
+    env = grid_env(max_steps=3, store=f"sqlite:///{tmp_path}/{{}}.db".format)
+    for _ in range(2):  # neither is given a seed, and the second follows from the first
+        infos = lived(env, None)
+    digest = env.kernel.digest()
+    env.close()
+    with Log(tmp_path / "1.db") as log:
+        seed = next(iter(log.records())).data["seed"]
+    assert seed == env.kernel.config.seed
+    again = grid_env(max_steps=3)
+    assert lived(again, None, {"world_seed": seed}) == infos
+    assert again.kernel.digest() == digest
+    again.reset()
+    assert again.kernel.config.seed != seed
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "7"])
+def test_a_seed_that_is_of_no_world_is_refused(seed):
+    with pytest.raises(ValueError, match=r"world_seed of options must be"):
+        grid_env().reset(options={"world_seed": seed})
 
 
 @pytest.mark.parametrize("store", ["sqlite:///episodes.db", Path("episodes.db"), 5])

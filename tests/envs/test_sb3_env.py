@@ -73,6 +73,17 @@ def test_a_seed_is_of_one_reset_alone():
 
 
 @needs_sb3
+def test_without_a_seed_copies_play_other_episodes_that_their_seed_repeats():
+    envs = [sb3_line() for _ in range(6)]
+    begun = [env.reset().tolist() for env in envs]
+    assert len(set(map(str, begun))) > 1
+    for env, cells in zip(envs, begun, strict=True):
+        again = sb3_line()
+        again.seed(env.vector.np_random_seed)
+        assert again.reset().tolist() == cells
+
+
+@needs_sb3
 def test_a_member_that_is_done_waits_for_the_others_and_is_not_truncated():
     env = sb3_line(lambda: at([1, GOAL - 1]), worlds=1)
     env.reset()

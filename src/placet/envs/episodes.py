@@ -1,9 +1,9 @@
 """The worlds of an environment's episodes: one kernel each, seeded by the episode's number."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from secrets import randbits
-from typing import Final
+from typing import Any, Final
 
 from placet.envs.episode_log import EpisodeLog
 from placet.kernel import Domain, Kernel, KernelConfig
@@ -14,6 +14,7 @@ from placet.schemas.config import OnRuleError
 from placet.schemas.limits import Limits
 
 _SEED_BITS: Final = 32
+_WORLD_SEEDS: Final = 2**64
 
 
 def drawn_seed() -> int:
@@ -63,6 +64,7 @@ class Episodes:
         self._config = replace(config or KernelConfig(), on_rule_error=on_rule_error)
         self._seed: int | None = None
         self._number = 0
+        self._world_seed: int | None = None
 
     @property
     def seed(self) -> int | None:
@@ -72,6 +74,8 @@ class Episodes:
     @property
     def world_seed(self) -> int:
         """The seed of the world of the present episode, or of a first one with the seed 0."""
+        if self._world_seed is not None:
+            return self._world_seed
         return mix64(self._seed or 0, self._number)
 
     @property
@@ -79,20 +83,31 @@ class Episodes:
         """The limits of the worlds."""
         return self._config.limits
 
-    def begin(self, seed: int | None, log: EpisodeLog | None = None) -> Kernel:
+    def begin(
+        self,
+        seed: int | None,
+        log: EpisodeLog | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> Kernel:
         """Return the world of the next episode.
 
         Args:
             seed: The same seed gives the same world. None is the next of the episodes that follow
                 from the latest seed, or the first of a seed that the system draws.
             log: Gets the records of the world; None keeps none.
+            options: `world_seed`, the seed of this world alone, such as that of a log.
 
         Raises:
-            ValueError: The seed is no int.
+            ValueError: A seed is no int, or that of the world is outside 0..2**64-1.
         """
-        given = without_numpy(seed)
-        if given is not None and type(given) is not int:
-            raise ValueError(f"seed must be an int or None, got {seed!r:.80}")
+        given = _required_seed("seed", seed)
+        world_seed = _required_seed("world_seed of options", (options or {}).get("world_seed"))
+        if world_seed is not None and not 0 <= world_seed < _WORLD_SEEDS:
+            raise ValueError(
+                "world_seed of options must be the seed of a world, an int in 0..2**64-1, "
+                f"got {world_seed}"
+            )
+        self._world_seed = world_seed
         if given is None and self._seed is None:
             given = drawn_seed()
         self._number += 1
@@ -113,3 +128,10 @@ class Episodes:
         kernel = Kernel(self._domain_factory(), config)
         kernel.restore(snapshot)
         return kernel
+
+
+def _required_seed(name: str, value: object) -> int | None:
+    given: Any = without_numpy(value)
+    if given is not None and type(given) is not int:
+        raise ValueError(f"{name} must be an int or None, got {value!r:.80}")
+    return given

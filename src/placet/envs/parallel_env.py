@@ -288,7 +288,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             seed: The same seed and the same actions give the same episode. None starts the next
                 of the episodes that follow from the latest seed; the first is drawn by the system,
                 so that copies of an environment play other episodes.
-            options: Not used.
+            options: `world_seed` begins the episode of a log again, by the seed in its header,
+                which is that of `env.kernel.config`. Others have no effect.
 
         Returns:
             The first observation of each agent by its name, and an info for each, which is empty
@@ -304,7 +305,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._close_episode()
         store = self._store_of(self._episodes_started)
         self._log = None if store is None else EpisodeLog(store, self._episodes.limits)
-        self.kernel = self._episodes.begin(seed, self._log)
+        self.kernel = self._episodes.begin(seed, self._log, options)
         self._steps = 0
         self.agents = list(self.possible_agents)
         world_seed = self.kernel.config.seed
