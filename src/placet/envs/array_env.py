@@ -26,6 +26,7 @@ from placet.envs.array_checks import (
     require_spaces,
 )
 from placet.envs.episodes import Episodes
+from placet.envs.intent_warnings import IntentWarnings
 from placet.envs.parallel_env import MAX_STEPS, Array
 from placet.kernel import ColumnBatch, Domain, KernelConfig
 from placet.runtime.kernel_world import whole_step
@@ -35,6 +36,7 @@ from placet.scenarios.ticks import REQ_IDS, req_id_of
 from placet.schemas.codec import without_numpy
 from placet.schemas.config import OnRuleError
 from placet.schemas.keywords import explain_array_keywords
+from placet.schemas.refusal import RefusalCode
 
 Columns: TypeAlias = Mapping[str, object]
 """Field of a table -> its initial values, `(members, *field.shape)`."""
@@ -154,6 +156,7 @@ class ArrayEnv:
         self.final_observations: Array | None = None
         self.codes = np.full(count, NO_ACTION, np.int16)
         self.code_names = ["admitted"]
+        self._warnings = IntentWarnings(f"{type(adapter).__name__}.to_payload()")
         self._is_live = np.zeros(count, np.bool_)
         self._steps, self._is_over, self._is_started = 0, False, False
         self.kernel = self._episodes.present()
@@ -305,7 +308,10 @@ class ArrayEnv:
         for batch, verdict in zip(batches, verdicts, strict=True):
             found = np.zeros(256, np.int16)
             for code in np.flatnonzero(np.bincount(verdict.codes)).tolist():
-                found[code] = self._number_of(verdict.code_of(code))
+                found[code] = self._number_of(name := verdict.code_of(code))
+                if name == RefusalCode.PAYLOAD_INVALID:
+                    refusals = verdict[int((verdict.codes == code).argmax())].refusals
+                    self._warnings.warn(self.kernel.registry, batch.kind, refusals, depth=4)
             rows: Any = slice(None) if batch.agents is None else batch.agents
             codes[rows] = np.where(codes[rows] > 0, codes[rows], found[verdict.codes])
 

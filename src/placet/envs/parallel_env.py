@@ -5,7 +5,6 @@ store. The gate decides about every action: a refused one changes nothing and is
 `infos`. Effects that rules emit stay open in the kernel; nothing is executed or settled here.
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -28,6 +27,7 @@ from placet.envs.adapter_checks import (
 )
 from placet.envs.episode_log import EpisodeLog
 from placet.envs.episodes import Episodes
+from placet.envs.intent_warnings import IntentWarnings
 from placet.envs.map_picture import MapCells
 from placet.envs.rendering import (
     RENDER_FPS,
@@ -45,7 +45,6 @@ from placet.schemas.config import OnRuleError
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.portrayal import Portrayals
-from placet.schemas.refusal import Stage
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
@@ -240,7 +239,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         if (state_space := adapter.state_space()) is not None:
             self.state_space = state_space
         self._views: dict[str, View] = {}
-        self._kinds_warned: set[str] = set()
+        self._warnings = IntentWarnings(f"{type(adapter).__name__}.to_intent()")
         self.kernel = self._episodes.present()
         portrayals = checked_portrayals(portrayal, self.kernel)
         self._caption: Sequence[str] = ()
@@ -366,7 +365,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         decided = whole_step(self.kernel, self._episodes.tick_s, [*batches.values()])
         self._flush()
         verdicts = dict(zip(batches, decided, strict=True))
-        self._warn_of_structures(batches, verdicts)
+        self._warnings.check(self.kernel.registry, batches, verdicts)
         self._collect_refusals(batches, verdicts)
         self._steps += 1
         after = self._views = self._read_views()
@@ -455,30 +454,6 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         for agent, verdict in verdicts.items():
             self.collector.note(batches[agent], verdict, self._steps)
         self.collector.check()
-
-    def _warn_of_structures(
-        self, batches: Mapping[str, Sequence[Mapping[str, Json]]], verdicts: Mapping[str, Verdict]
-    ) -> None:
-        """Warn of the first intent of each kind whose structure is refused.
-
-        Such an intent is refused in every state, so a learner would take a mistake of the adapter
-        for a poor policy.
-        """
-        for agent, verdict in verdicts.items():
-            wrong = [one for one in verdict.refusals if one.stage == Stage.STRUCTURE]
-            if not wrong:
-                continue
-            kind = str(batches[agent][wrong[0].index or 0]["kind"])
-            if kind in self._kinds_warned:
-                continue
-            self._kinds_warned.add(kind)
-            why = "; ".join(one.message for one in wrong if one.index == wrong[0].index)
-            warnings.warn(
-                f"{type(self._adapter).__name__}.to_intent() returned an intent that the gate "
-                f"refuses in every state: {why}. Later ones of {kind} are in infos alone",
-                UserWarning,
-                stacklevel=3,
-            )
 
     def _spaces(self, method: str, space_of: Callable[[str], Space[Any]]) -> dict[str, Space[Any]]:
         return {a: required_space(method, a, space_of(a)) for a in self.possible_agents}
