@@ -44,7 +44,7 @@ def require_function(name: str, value: object, example: str) -> None:
     if not callable(value):
         raise ValueError(
             f"{name} must be a function of the number of episodes before, because each episode "
-            f"has its own, such as lambda {example}, got {value!r:.80}"
+            f"has its own, such as {example}, got {value!r:.80}"
         )
 
 

@@ -25,7 +25,7 @@ from placet.envs.adapter_checks import (
     required_proposal,
     required_space,
 )
-from placet.envs.episode_log import EpisodeLog
+from placet.envs.episode_log import StoreOf, keeps_no_log
 from placet.envs.episodes import Episodes
 from placet.envs.intent_warnings import IntentWarnings
 from placet.envs.map_picture import MapCells
@@ -63,7 +63,7 @@ _PRIORITY: Final = 10
 _REQUIRED: Final = ("observation_space", "action_space", "to_intent", "observe", "reward")
 """Methods of an adapter that have no default."""
 
-_OF_WORLD: Final = frozenset({"kernel", "collector", "_log", "_viewer", "_views"})
+_OF_WORLD: Final = frozenset({"kernel", "collector", "_viewer", "_views"})
 """Attributes of an environment that a copy makes anew."""
 
 
@@ -136,10 +136,6 @@ def collects_nothing(_episode: int) -> None:
     """Return no collector of an episode."""
 
 
-def keeps_no_log(_episode: int) -> None:
-    """Return no store of an episode."""
-
-
 @explain_keywords
 class WorldEnv(ParallelEnv[str, Array, Any]):
     """A world as a PettingZoo parallel environment for multi-agent learning.
@@ -203,11 +199,11 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         render_mode: str | None = None,
         portrayal: Portrayals = NO_PORTRAYALS,
         collector: "Callable[[int], Collector | None]" = collects_nothing,
-        store: Callable[[int], str | None] = keeps_no_log,
+        store: StoreOf = keeps_no_log,
         on_rule_error: OnRuleError = "raise",
     ) -> None:
         self._episodes = Episodes(
-            domain_factory, config, on_rule_error, steps_max=max_steps, tick_s=tick_s
+            domain_factory, config, on_rule_error, steps_max=max_steps, tick_s=tick_s, store=store
         )
         require_adapter(adapter, EnvAdapter, _REQUIRED)
         require_render_mode(render_mode)
@@ -221,11 +217,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._registrations = agents
         self._populations = {} if populations is None else populations
         self._steps = 0
-        require_function("collector", collector, "episode: Collector(to=f'rows-{episode}')")
-        require_function("store", store, "episode: f'sqlite:///episode-{episode}.db'")
-        self._make_collector, self._store_of = collector, store
-        self._log: EpisodeLog | None = None
-        self._episodes_started = 0
+        require_function("collector", collector, "lambda episode: Collector(to=f'rows-{episode}')")
+        self._make_collector = collector
+        self._is_started = False
         self.collector: Collector | None = None
         seed = self._episodes.world_seed
         self.possible_agents = _names_of(
@@ -257,7 +251,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         config, world = state.pop("world")
         vars(self).update(state)
-        self.collector = self._log = None
+        self.collector = None
         self.kernel = self._episodes.restored(config, world)
         self._viewer = Viewer(self.kernel)
         self._views = self._read_views()
@@ -302,9 +296,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
                 other names than for the first seed, or the world is to be drawn and has no places.
         """
         self._close_episode()
-        store = self._store_of(self._episodes_started)
-        self._log = None if store is None else EpisodeLog(store, self._episodes.limits)
-        self.kernel = self._episodes.begin(seed, self._log, options)
+        number = self._episodes.count
+        self._is_started = False
+        self.kernel = self._episodes.begin(seed, options)
         self._steps = 0
         self.agents = list(self.possible_agents)
         world_seed = self.kernel.config.seed
@@ -319,9 +313,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             self.kernel.register_population(name, **keywords)
         for agent, keywords in registrations.items():
             self.kernel.register_agent(agent, **keywords)
-        self._flush()
-        self.collector = self._make_collector(self._episodes_started)
-        self._episodes_started += 1
+        self._episodes.flush(self.kernel)
+        self.collector = self._make_collector(number)
+        self._is_started = True
         if self.collector is not None:
             self.collector.attach(self.kernel)
         self._viewer = Viewer(self.kernel)
@@ -363,7 +357,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         proposals = {agent: self._batch(agent, actions[agent]) for agent in acting}
         batches = {agent: batch for agent, batch in proposals.items() if batch}
         decided = whole_step(self.kernel, self._episodes.tick_s, [*batches.values()])
-        self._flush()
+        self._episodes.flush(self.kernel)
         verdicts = dict(zip(batches, decided, strict=True))
         self._warnings.check(self.kernel.registry, batches, verdicts)
         self._collect_refusals(batches, verdicts)
@@ -435,14 +429,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         if self.render_mode == "human":
             self.render()
 
-    def _flush(self) -> None:
-        if self._log is not None:
-            self._log.flush(self.kernel)
-
     def _close_episode(self) -> None:
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+        self._episodes.close()
         if self.collector is not None:
             self.collector.close()
 
@@ -459,7 +447,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         return {a: required_space(method, a, space_of(a)) for a in self.possible_agents}
 
     def _check_actions(self, actions: Mapping[str, Any]) -> None:
-        required_actions(actions, self.agents, is_started=self._episodes_started > 0)
+        required_actions(actions, self.agents, is_started=self._is_started)
         for agent, action in actions.items():
             space = self.action_space(agent)
             if not space.contains(action):
