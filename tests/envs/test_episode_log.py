@@ -1,17 +1,18 @@
 """The log of an episode: what it holds, and where it begins and ends."""
 
 import copy
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from placet import Log
 from placet.domains.world import World
-from placet.envs import WorldEnv
+from placet.envs import VectorEnv, WorldEnv
 from placet.envs.grid import MoveOnGrid, grid_env
 from placet.errors import StoreError
 from placet.tables.collector import Collector
-from tests.envs.line import Line, parallel_line
+from tests.envs.line import LEFT, RIGHT, STAY, Line, line_env, parallel_line
 
 WEST, NORTH = 2, 3
 
@@ -71,6 +72,41 @@ def test_members_of_a_population_are_logged(tmp_path):
     env.close()
     with Log(tmp_path / "0.db") as log:
         assert log.at().digest() == env.kernel.digest()
+
+
+def test_each_episode_of_arrays_is_logged_and_its_seed_begins_it_again(tmp_path):
+    env = line_env(3, max_steps=4, store=f"sqlite:///{tmp_path}/{{}}.db".format)
+    env.reset(3)
+    env.step([LEFT, RIGHT, STAY])
+    for _ in range(4):  # the third of them ends the episode and begins the next
+        env.step([STAY] * 3)
+    digest = env.kernel.digest()
+    env.close()
+    env.step([STAY] * 3)  # after close nothing is written
+    with Log(tmp_path / "0.db", domain=Line) as log:
+        assert log.verify().is_ok
+        assert [event.type for event in log.records()].count("columns") == 4
+    with Log(tmp_path / "1.db", domain=Line) as log:
+        assert log.at().digest() == digest
+        seed = next(iter(log.records())).data["seed"]
+    again = line_env(3, max_steps=4)
+    again.reset(options={"world_seed": seed})
+    again.step([STAY] * 3)
+    assert again.kernel.digest() == digest
+    assert not (tmp_path / "2.db").exists()
+
+
+def test_the_worlds_of_a_vector_have_stores_of_their_own_or_are_refused(tmp_path):
+    numbers = count()
+    env = VectorEnv(
+        lambda: line_env(2, store=f"sqlite:///{tmp_path}/{next(numbers)}-{{}}.db".format), 3
+    )
+    env.reset(seed=1)
+    env.close()
+    assert sorted(path.name for path in tmp_path.glob("*.db")) == ["0-0.db", "1-0.db", "2-0.db"]
+    shared = VectorEnv(lambda: line_env(2, store=f"sqlite:///{tmp_path}/all-{{}}.db".format), 2)
+    with pytest.raises(StoreError, match="Each copy of an environment needs its own stores"):
+        shared.reset(seed=1)
 
 
 def test_an_episode_begins_its_log(tmp_path):

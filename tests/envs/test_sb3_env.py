@@ -1,5 +1,6 @@
 """Worlds of populations as a `VecEnv` of stable-baselines3; most of it needs that package."""
 
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from placet.envs import VectorEnv
 from placet.envs.sb3_vec_env import Sb3VecEnv
-from tests.envs.line import GOAL, LEFT, MASKED, RIGHT, at, make_line
+from tests.envs.line import GOAL, LEFT, MASKED, RIGHT, at, line_env, make_line
 
 HAS_SB3 = find_spec("stable_baselines3") is not None
 needs_sb3 = pytest.mark.skipif(not HAS_SB3, reason="stable-baselines3 needs torch")
@@ -107,6 +108,15 @@ def test_masks_are_methods_of_the_slots_and_other_methods_are_an_error():
     env.set_attr("label", "x", indices=[0, 5])
     assert env.get_attr("label", 4) == ["x"]
     assert env.env_is_wrapped(object) == [False] * 8
+
+
+@needs_sb3
+def test_the_picture_is_of_all_worlds():
+    env = sb3_line(partial(line_env, 3, render_mode="rgb_array"))
+    env.reset()
+    assert env.render().shape == (480 * 2, 640, 3)
+    assert len(env.env_method("render")) == 6
+    assert sb3_line().render_mode is None
 
 
 @needs_sb3

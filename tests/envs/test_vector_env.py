@@ -223,6 +223,15 @@ def test_gymnasium_makes_vectors_of_the_grid_and_of_a_registered_array_environme
     assert lines.reset(seed=1)[0].shape == (12, 1)
 
 
+def test_a_seed_that_is_read_before_the_first_reset_is_not_that_of_its_episode():
+    envs: Any = gymnasium.make("placet/Grid-v0"), VectorEnv(make_line, 2)
+    for env in envs:
+        assert env.np_random_seed is not None  # gymnasium draws one
+        first, _ = env.reset()
+        again, _ = env.reset(seed=env.np_random_seed)
+        assert first.tolist() == again.tolist()
+
+
 def test_an_environment_of_several_agents_is_no_single_agent_environment():
     with pytest.raises(ValueError, match=r"has one agent, got 2: \['ann', 'bob'\]; use WorldEnv"):
         SingleAgentEnv(grid_env())

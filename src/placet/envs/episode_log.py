@@ -82,8 +82,7 @@ def _in_use(episode: int, url: str, error: InUseError) -> InUseError:
     writer = str(error).removeprefix(f"cannot open {url}: ").partition(". ")[0]
     return InUseError(
         f"store({episode}) of the environment returned {url}, which is open elsewhere: {writer}. "
-        "Each copy of an environment needs stores of its own: have the function that makes a copy "
-        "put its number into the name, as in store=f'sqlite:///copy-{copy}-{{}}.db'.format, or "
-        "close the other environment first",
+        "Each copy of an environment needs its own stores: put the number of the copy into their "
+        "names, as in store=f'sqlite:///copy-{copy}-{{}}.db'.format, or close the other one",
         store=url,
     )

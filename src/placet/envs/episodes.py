@@ -141,7 +141,7 @@ class Episodes:
             self._log.flush(kernel)
 
     def close(self) -> None:
-        """Close the log of the present episode, if it has one: what follows is not logged."""
+        """Close the log of the present episode, if it has one; later steps are not logged."""
         if self._log is not None:
             self._log.close()
             self._log = None

@@ -19,22 +19,23 @@ from placet.envs.adapter_checks import (
     mask_of,
     require_adapter,
     require_function,
+    require_started,
     required_actions,
     required_bool,
     required_number,
     required_proposal,
     required_space,
+    required_state,
 )
 from placet.envs.episode_log import StoreOf, keeps_no_log
 from placet.envs.episodes import Episodes
 from placet.envs.intent_warnings import IntentWarnings
-from placet.envs.map_picture import MapCells
 from placet.envs.rendering import (
     RENDER_FPS,
     RENDER_MODES,
-    Rendering,
+    MapGround,
     captions_of,
-    checked_portrayals,
+    rendering_of,
     require_render_mode,
 )
 from placet.history.timeline.moments import NO_PORTRAYALS
@@ -67,25 +68,15 @@ _OF_WORLD: Final = frozenset({"kernel", "collector", "_viewer", "_views"})
 """Attributes of an environment that a copy makes anew."""
 
 
-class EnvAdapter(Protocol):
+class EnvAdapter(MapGround, Protocol):
     """Maps a world to an environment: spaces, actions, observations and rewards.
 
     Subclass it; `is_done`, `action_mask`, `state_space` and `state` have a default. Every method is
     a function of its arguments, and may use only the agent's view, save `state`.
 
-    Attributes:
-        map_frame: `(left, bottom, right, top)` that a drawn map shows at least; None shows the
-            entities that exist.
-        map_cell: Side of the cells that a drawn map has lines for; positions are their centers.
-            None draws no lines.
-        map_goals: Positions that a drawn map shows as goals.
-        map_blocked: Positions that a drawn map shows as blocked cells.
+    Its attributes `map_frame`, `map_cell`, `map_goals` and `map_blocked` are the ground of a drawn
+    map: those of `MapGround`.
     """
-
-    map_frame: tuple[float, float, float, float] | None = None
-    map_cell: float | None = None
-    map_goals: Sequence[tuple[float, float]] = ()
-    map_blocked: Sequence[tuple[float, float]] = ()
 
     def observation_space(self, agent: str) -> Space[Any]:
         """Return the space of an agent's observations; called once."""
@@ -235,14 +226,10 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._views: dict[str, View] = {}
         self._warnings = IntentWarnings(f"{type(adapter).__name__}.to_intent()")
         self.kernel = self._episodes.present()
-        portrayals = checked_portrayals(portrayal, self.kernel)
         self._caption: Sequence[str] = ()
-        self._rendering = None
-        if render_mode is not None:
-            cells = MapCells(adapter.map_cell, adapter.map_goals, adapter.map_blocked)
-            self._rendering = Rendering(
-                render_mode, self.possible_agents, portrayals, cells, adapter.map_frame
-            )
+        self._rendering = rendering_of(
+            render_mode, adapter, self.possible_agents, portrayal, self.kernel
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name not in _OF_WORLD}
@@ -386,16 +373,11 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
 
         Raises:
             NotImplementedError: The adapter has no state.
-            ValueError: It has another shape than `state_space`.
+            ValueError: It has another shape than `state_space`, or there is no episode.
         """
+        require_started(is_started=self._is_started)
         space = getattr(self, "state_space", None)
-        if space is None:
-            raise NotImplementedError(
-                f"{type(self._adapter).__name__} has no state; define state_space() and "
-                "state(world) in the adapter"
-            )
-        state: Array = fitting("state", self._adapter.state(self.kernel.state), space)
-        return state
+        return required_state(self._adapter, space, self.kernel.state)
 
     def close(self) -> None:
         """Close the window, and the log and the collector of the present episode.
