@@ -2,17 +2,18 @@
 
 import copy
 import pickle
+from functools import partial
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from placet.envs import SingleAgentEnv, VectorEnv
-from placet.envs.grid import grid_env
+from placet.envs.grid import grid_env, single_grid_env
 from placet.kernel.prng import mix64
 from tests.envs.line import LEFT, LIMITED, MASKED, RIGHT, STAY, line_env, make_line
 
@@ -221,6 +222,27 @@ def test_gymnasium_makes_vectors_of_the_grid_and_of_a_registered_array_environme
     lines = gymnasium.make_vec("line-v0", num_envs=12)
     assert isinstance(lines, VectorEnv)
     assert lines.reset(seed=1)[0].shape == (12, 1)
+
+
+def logged_grid(folder: str, copy: int) -> SingleAgentEnv:
+    store = f"sqlite:///{folder}/{copy}-{{}}.db".format
+    return single_grid_env(width=4, height=4, max_steps=3, store=store)
+
+
+@pytest.mark.parametrize("make", [SyncVectorEnv, partial(AsyncVectorEnv, context="spawn")])
+def test_vectors_of_gymnasium_have_copies_with_seeds_and_logs_of_their_own(make, tmp_path):
+    copies: Any = make([partial(logged_grid, str(tmp_path), copy) for copy in range(2)])
+    first, _ = copies.reset()
+    drawn = copies.get_attr("np_random_seed")
+    assert len(set(drawn)) == 2
+    for _ in range(5):  # beyond the end of an episode
+        copies.step([1, 2])
+    assert copies.reset(seed=list(drawn))[0].tolist() == first.tolist()
+    copies.reset(seed=7)
+    assert copies.get_attr("np_random_seed") == (7, 8)
+    copies.close()
+    names = [path.name for path in tmp_path.glob("*.db")]
+    assert sorted(names) == [f"{copy}-{number}.db" for copy in range(2) for number in range(4)]
 
 
 def test_a_seed_that_is_read_before_the_first_reset_is_not_that_of_its_episode():
