@@ -96,6 +96,19 @@ def test_a_member_that_is_done_waits_for_the_others_and_is_not_truncated():
 
 
 @needs_sb3
+def test_the_time_limit_truncates_the_members_that_are_not_done():
+    env = sb3_line(lambda: at([1, GOAL - 1], max_steps=2), worlds=1)
+    env.reset()
+    env.step(np.array([RIGHT, RIGHT]))
+    observations, _, ends, infos = env.step(np.array([RIGHT, RIGHT]))
+    assert ends.tolist() == [True, True]
+    assert [info["TimeLimit.truncated"] for info in infos] == [True, False]
+    assert [info["terminal_observation"].tolist() for info in infos] == [[3], [0]]
+    assert observations.ravel().tolist() == [1, GOAL - 1]
+    assert env.step(np.array([RIGHT, RIGHT]))[3] == [{}, {}]
+
+
+@needs_sb3
 def test_masks_are_methods_of_the_slots_and_other_methods_are_an_error():
     env = sb3_line(MASKED)
     env.reset()

@@ -84,7 +84,7 @@ def test_worlds_are_reset_by_a_mask_where_nothing_resets_them():
     for _ in range(5):
         vector.step([STAY] * 6)
     mask = np.array([True] * 3 + [False] * 3)
-    with pytest.raises(ValueError, match="the episode has ended"):
+    with pytest.raises(ValueError, match=r"the episode of the worlds \[0\] has ended; call reset"):
         vector.step([STAY] * 6)
     before = digests(vector)
     vector.reset(options={"reset_mask": mask})
@@ -160,6 +160,45 @@ def test_an_episode_of_a_slot_is_counted_once_where_it_ends(mode):
                 assert infos["episode"]["l"][slot] == lengths[slot] <= 6
                 waits[slot], counted = True, counted + 1
     assert counted > 40
+
+
+def test_episodes_are_counted_where_a_mask_resets_their_worlds():
+    vector = VectorEnv(make_line, 3, autoreset_mode="Disabled")
+    vector.reset(seed=3)
+    rng = np.random.default_rng(2)
+    returns, lengths, waits = np.zeros(9), np.zeros(9, int), np.zeros(9, bool)
+    counted = resets = 0
+    for number in range(60):
+        mask = np.repeat(waits.reshape(3, 3).all(axis=1), 3)
+        if number % 7 == 3:
+            mask[:3] = True  # a world is also reset within an episode
+        if mask.any():
+            vector.reset(options={"reset_mask": mask})
+            returns[mask], lengths[mask], waits[mask] = 0, 0, False
+            resets += 1
+        _, rewards, ends, cuts, infos = vector.step(rng.integers(0, 3, 9))
+        returns, lengths = returns + np.where(waits, 0, rewards), lengths + ~waits
+        is_end = ~waits & (ends | cuts)
+        assert infos.get("_episode", np.zeros(9, bool)).tolist() == is_end.tolist()
+        if is_end.any():
+            assert infos["episode"]["r"].tolist() == np.where(is_end, returns, 0).tolist()
+            assert infos["episode"]["l"].tolist() == np.where(is_end, lengths, 0).tolist()
+        waits, counted = waits | is_end, counted + is_end.sum()
+    assert counted > 60
+    assert resets > 15
+
+
+def test_a_step_with_a_world_to_reset_steps_no_world():
+    vector = VectorEnv(make_line, 2, autoreset_mode="Disabled")
+    vector.reset(seed=1)
+    vector.step([STAY] * 6)
+    vector.reset(options={"reset_mask": np.array([True] * 3 + [False] * 3)})
+    for _ in range(5):
+        vector.step([STAY] * 6)
+    before = digests(vector)
+    with pytest.raises(ValueError, match=r"the episode of the worlds \[1\] has ended; call reset"):
+        vector.step([STAY] * 6)
+    assert digests(vector) == before
 
 
 def test_a_wrapper_that_would_count_waiting_slots_is_refused():

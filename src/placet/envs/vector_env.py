@@ -138,6 +138,8 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
         ended = []
         waits = self._has_ended.reshape(len(self.worlds), -1)
         is_between = np.logical_and.reduce(waits, axis=1)
+        if is_between.any() and self.metadata["autoreset_mode"] is AutoresetMode.DISABLED:
+            raise ValueError(_unreset(np.flatnonzero(is_between).tolist()))
         for env, part in zip(self.worlds, np.split(given, len(self.worlds)), strict=True):
             last = env.final_observations
             env.step(part)
@@ -218,6 +220,13 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
             )
         numbers: list[int] = np.flatnonzero(by_world.all(axis=1)).tolist()
         return numbers
+
+
+def _unreset(worlds: Sequence[int]) -> str:
+    return (
+        f"the episode of the worlds {worlds} has ended; call reset, or reset with options="
+        '{"reset_mask": mask}, a mask of slots that has all members of these worlds'
+    )
 
 
 def _require_same(env: object, first: ArrayEnv) -> None:
