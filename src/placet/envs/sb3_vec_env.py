@@ -52,7 +52,7 @@ class Sb3VecEnv(VecEnv):  # type: ignore[misc]  # of a package without annotatio
         super().__init__(vector.num_envs, space, actions)
 
     def reset(self) -> Array:
-        """Start an episode in each world; `seed` chooses them."""
+        """Start an episode in each world; without `seed` see `vector.np_random_seed`."""
         observations, self._infos = self.vector.reset(seed=self._seeds[0])
         self._reset_seeds()
         return observations
