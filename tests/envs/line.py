@@ -71,6 +71,12 @@ class Walk(ArrayAdapter):
         cell = view["cell"]
         return np.stack([cell > 0, np.ones_like(cell, bool), cell < CELLS - 1], axis=1)
 
+    def state_space(self) -> Any:
+        return Box(0, CELLS - 1, (5,), np.float32)
+
+    def state(self, view: PopulationView) -> Any:
+        return view["cell"].astype(np.float32)
+
 
 class WalkAlone(EnvAdapter):
     """The same of one walker, by ordinary intents, with its mask and the state of the line."""

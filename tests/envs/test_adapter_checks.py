@@ -1,5 +1,7 @@
 """What a `WorldEnv` is given wrongly is named then: arguments, and answers of adapters."""
 
+import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -8,10 +10,18 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
 from placet.domains.world import World
-from placet.envs import ArrayAdapter, ArrayEnv, EnvAdapter, SingleAgentEnv, VectorEnv, WorldEnv
+from placet.envs import (
+    ArrayAdapter,
+    ArrayEnv,
+    EnvAdapter,
+    IntentWarning,
+    SingleAgentEnv,
+    VectorEnv,
+    WorldEnv,
+)
 from placet.envs.grid import MoveOnGrid, grid_env
 from placet.kernel import Kernel
-from tests.envs.line import WALKERS, Line, Walk, line_env
+from tests.envs.line import RIGHT, STAY, WALKERS, Line, Walk, line_env
 
 ANN: Any = {"ann": {"position": [0, 0]}}
 EAST = 1
@@ -173,18 +183,46 @@ def test_numbers_of_numpy_are_rewards_and_ends():
     ("payload", "why"),
     [
         ({"to": "there"}, r"payload of Move/to: input should be an array, got 'there'"),
-        ({"too": [1, 1]}, r"payload of Move/to: field required; payload of Move/too: extra inputs"),
+        (
+            {"too": [1, 1]},
+            r"payload of Move/to: field required; payload of Move/too: .*; did you mean 'to'\?",
+        ),
         ({}, r"payload of Move/to: field required"),
     ],
 )
 def test_a_payload_that_fits_no_state_is_a_refusal_with_one_warning(payload, why):
     env = answering("to_intent", {"kind": "Move", "payload": payload})
     with pytest.warns(
-        UserWarning, match=rf"to_intent\(\) .* refuses in every state: {why}"
+        IntentWarning, match=rf"to_intent\(\) .* refuses in every state: {why}"
     ) as made:
         infos = [steps(env)[4] for _ in range(3)]
     assert len(made) == 1
     assert [info["ann"]["code"] for info in infos] == ["payload_invalid"] * 3
+
+
+@pytest.mark.parametrize(("by", "count"), [(7, 2), (2**40, 2), (1, 0)])
+def test_numbers_of_an_array_that_no_state_admits_are_refusals_with_one_warning(by, count, recwarn):
+    class Far(Walk):
+        def to_payload(self, actions, view):
+            return {"Step": {"by": np.where(actions == RIGHT, by, 0)}}
+
+    env = ArrayEnv(Line, Far(), "walkers", 3, table=WALKERS)
+    env.reset(seed=1)
+    infos = [env.step([RIGHT, STAY, RIGHT])[4][0]["counts"] for _ in range(2)]
+    assert [info.get("payload_invalid", 0) for info in infos] == [count, count]
+    why = r"Far.to_payload\(\) .* in every state: .* Later ones of Step are in infos alone"
+    assert [bool(re.search(why, str(one.message))) for one in recwarn] == [True] * (count > 0)
+
+
+def test_the_warning_of_an_intent_can_be_an_error_and_names_the_line_of_the_step():
+    env = answering("to_intent", {"kind": "Move", "payload": {}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IntentWarning)
+        with pytest.raises(IntentWarning, match=r"No warning: .*placet\.envs\.IntentWarning"):
+            steps(env)
+    with pytest.warns(IntentWarning) as made:
+        steps(answering("to_intent", {"kind": "Move", "payload": {}}))
+    assert made[0].filename == __file__
 
 
 def test_no_warning_is_of_a_payload_that_is_refused_in_a_state(recwarn):

@@ -24,6 +24,7 @@ from tests.envs.line import (
     STAY,
     WALKERS,
     Line,
+    Placed,
     Walk,
     at,
     line_env,
@@ -571,3 +572,38 @@ def test_a_walk_ends_at_the_goal():
         env.step([RIGHT])
         steps += 1
     assert steps == GOAL < CELLS
+
+
+def test_the_state_is_that_of_the_adapter_and_of_its_space():
+    env = line_env(5)
+    env.reset(seed=1)
+    assert env.state().tolist() == env.observations[:, 0].tolist()
+    assert env.state_space.contains(env.state())
+    small = line_env(3)
+    with pytest.raises(ValueError, match="there is no episode; call reset to start one"):
+        small.state()
+    small.reset()
+    with pytest.raises(ValueError, match=r"state\(\) must return an array of shape \(5,\)"):
+        small.state()
+
+
+def test_an_adapter_without_a_state_says_what_to_define():
+    class Stateless(Walk):
+        def state_space(self) -> Any:
+            return None
+
+    env = line_env(5, adapter=Stateless())
+    env.reset(seed=1)
+    assert not hasattr(env, "state_space")
+    with pytest.raises(NotImplementedError, match=r"Stateless has no state; define state_space"):
+        env.state()
+
+
+def test_after_a_reset_that_fails_there_is_no_episode():
+    given = iter([{"cell": np.zeros(2, np.int64)}, {"cell": np.zeros(3, np.int64)}])
+    env = ArrayEnv(Placed, Walk(), "walkers", 2, table=WALKERS, columns=lambda _: next(given))
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match="cell"):
+        env.reset()
+    with pytest.raises(ValueError, match="call reset to start one"):
+        env.step([0, 0])

@@ -20,14 +20,14 @@ from pettingzoo.utils.conversions import parallel_to_aec
 
 import placet.envs.rendering
 from placet.domains.world import World
-from placet.envs import EnvAdapter, WorldEnv
+from placet.envs import EnvAdapter, VectorEnv, WorldEnv
 from placet.envs.grid import MoveOnGrid, grid_env
 from placet.envs.map_colors import CATEGORIES, QUIET, SCALE, ColorScales
 from placet.envs.map_marks import MapMarks
 from placet.envs.map_picture import draw_picture
 from placet.history.timeline.fold import PlayedState, played_of
 from placet.scenarios import Portrayal
-from tests.envs.line import Line, WalkAlone, parallel_line
+from tests.envs.line import LEFT, RIGHT, Line, WalkAlone, at, line_env, parallel_line
 from tests.kernel.domains import Lab
 
 DASHBOARD = Path(placet.envs.rendering.__file__).parents[1] / "server/dashboard"
@@ -168,6 +168,36 @@ def test_rows_of_a_table_are_drawn_at_their_cells_with_their_names():
     marks, *_ = MapMarks(env.agents, {}).of(played_of(env.kernel.tree, env.kernel.ledger))
     assert [mark.label for mark in marks] == [f"walkers:{number}" for number in range(5)]
     drawn(env)
+
+
+def test_a_population_is_drawn_by_its_environment_of_arrays_and_by_a_vector(monkeypatch):
+    captions: list[str] = []
+
+    def draw(*given: Any) -> Any:
+        captions.append(given[-1])
+        return draw_picture(*given)
+
+    monkeypatch.setattr("placet.envs.rendering.draw_picture", draw)
+    env = at([0, 3], render_mode="rgb_array", max_steps=2)
+    before = drawn(env)
+    env.step([LEFT, RIGHT])
+    assert (drawn(env) != before).any()
+    env.step([1, 1])
+    assert drawn(env).shape == before.shape
+    assert captions == ["step 0", "step 1   admitted 1   line.edge 1", "step 0"]
+    vector = VectorEnv(partial(line_env, 3, render_mode="rgb_array"), 2)
+    vector.reset(seed=1)
+    assert (vector.render_mode, len(vector.render() or ())) == ("rgb_array", 2)
+    assert VectorEnv(partial(line_env, 3), 2).render() is None
+
+
+def test_arrays_are_shown_in_a_window_that_close_closes():
+    env = line_env(3, render_mode="human")
+    env.reset(seed=1)
+    env.step([1, 1, 1])
+    assert pygame.display.get_init()
+    env.close()
+    assert not pygame.display.get_init()
 
 
 def test_the_colors_are_those_of_the_player():

@@ -1,5 +1,6 @@
 """Worlds of populations as a `VecEnv` of stable-baselines3; most of it needs that package."""
 
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from placet.envs import VectorEnv
 from placet.envs.sb3_vec_env import Sb3VecEnv
-from tests.envs.line import GOAL, LEFT, MASKED, RIGHT, at, make_line
+from tests.envs.line import GOAL, LEFT, MASKED, RIGHT, at, line_env, make_line
 
 HAS_SB3 = find_spec("stable_baselines3") is not None
 needs_sb3 = pytest.mark.skipif(not HAS_SB3, reason="stable-baselines3 needs torch")
@@ -73,6 +74,17 @@ def test_a_seed_is_of_one_reset_alone():
 
 
 @needs_sb3
+def test_without_a_seed_copies_play_other_episodes_that_their_seed_repeats():
+    envs = [sb3_line() for _ in range(6)]
+    begun = [env.reset().tolist() for env in envs]
+    assert len(set(map(str, begun))) > 1
+    for env, cells in zip(envs, begun, strict=True):
+        again = sb3_line()
+        again.seed(env.vector.np_random_seed)
+        assert again.reset().tolist() == cells
+
+
+@needs_sb3
 def test_a_member_that_is_done_waits_for_the_others_and_is_not_truncated():
     env = sb3_line(lambda: at([1, GOAL - 1]), worlds=1)
     env.reset()
@@ -81,6 +93,19 @@ def test_a_member_that_is_done_waits_for_the_others_and_is_not_truncated():
     assert [rewards.tolist() for _, rewards, _, _ in steps] == [[0, 1], [0, 0], [0, 0], [1, 0]]
     *_, infos = steps[-1]
     assert not any(info["TimeLimit.truncated"] for info in infos)
+
+
+@needs_sb3
+def test_the_time_limit_truncates_the_members_that_are_not_done():
+    env = sb3_line(lambda: at([1, GOAL - 1], max_steps=2), worlds=1)
+    env.reset()
+    env.step(np.array([RIGHT, RIGHT]))
+    observations, _, ends, infos = env.step(np.array([RIGHT, RIGHT]))
+    assert ends.tolist() == [True, True]
+    assert [info["TimeLimit.truncated"] for info in infos] == [True, False]
+    assert [info["terminal_observation"].tolist() for info in infos] == [[3], [0]]
+    assert observations.ravel().tolist() == [1, GOAL - 1]
+    assert env.step(np.array([RIGHT, RIGHT]))[3] == [{}, {}]
 
 
 @needs_sb3
@@ -96,6 +121,15 @@ def test_masks_are_methods_of_the_slots_and_other_methods_are_an_error():
     env.set_attr("label", "x", indices=[0, 5])
     assert env.get_attr("label", 4) == ["x"]
     assert env.env_is_wrapped(object) == [False] * 8
+
+
+@needs_sb3
+def test_the_picture_is_of_all_worlds():
+    env = sb3_line(partial(line_env, 3, render_mode="rgb_array"))
+    env.reset()
+    assert env.render().shape == (480 * 2, 640, 3)
+    assert len(env.env_method("render")) == 6
+    assert sb3_line().render_mode is None
 
 
 @needs_sb3

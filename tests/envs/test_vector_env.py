@@ -2,17 +2,18 @@
 
 import copy
 import pickle
+from functools import partial
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from placet.envs import SingleAgentEnv, VectorEnv
-from placet.envs.grid import grid_env
+from placet.envs.grid import grid_env, single_grid_env
 from placet.kernel.prng import mix64
 from tests.envs.line import LEFT, LIMITED, MASKED, RIGHT, STAY, line_env, make_line
 
@@ -83,7 +84,7 @@ def test_worlds_are_reset_by_a_mask_where_nothing_resets_them():
     for _ in range(5):
         vector.step([STAY] * 6)
     mask = np.array([True] * 3 + [False] * 3)
-    with pytest.raises(ValueError, match="the episode has ended"):
+    with pytest.raises(ValueError, match=r"the episode of the worlds \[0\] has ended; call reset"):
         vector.step([STAY] * 6)
     before = digests(vector)
     vector.reset(options={"reset_mask": mask})
@@ -161,6 +162,45 @@ def test_an_episode_of_a_slot_is_counted_once_where_it_ends(mode):
     assert counted > 40
 
 
+def test_episodes_are_counted_where_a_mask_resets_their_worlds():
+    vector = VectorEnv(make_line, 3, autoreset_mode="Disabled")
+    vector.reset(seed=3)
+    rng = np.random.default_rng(2)
+    returns, lengths, waits = np.zeros(9), np.zeros(9, int), np.zeros(9, bool)
+    counted = resets = 0
+    for number in range(60):
+        mask = np.repeat(waits.reshape(3, 3).all(axis=1), 3)
+        if number % 7 == 3:
+            mask[:3] = True  # a world is also reset within an episode
+        if mask.any():
+            vector.reset(options={"reset_mask": mask})
+            returns[mask], lengths[mask], waits[mask] = 0, 0, False
+            resets += 1
+        _, rewards, ends, cuts, infos = vector.step(rng.integers(0, 3, 9))
+        returns, lengths = returns + np.where(waits, 0, rewards), lengths + ~waits
+        is_end = ~waits & (ends | cuts)
+        assert infos.get("_episode", np.zeros(9, bool)).tolist() == is_end.tolist()
+        if is_end.any():
+            assert infos["episode"]["r"].tolist() == np.where(is_end, returns, 0).tolist()
+            assert infos["episode"]["l"].tolist() == np.where(is_end, lengths, 0).tolist()
+        waits, counted = waits | is_end, counted + is_end.sum()
+    assert counted > 60
+    assert resets > 15
+
+
+def test_a_step_with_a_world_to_reset_steps_no_world():
+    vector = VectorEnv(make_line, 2, autoreset_mode="Disabled")
+    vector.reset(seed=1)
+    vector.step([STAY] * 6)
+    vector.reset(options={"reset_mask": np.array([True] * 3 + [False] * 3)})
+    for _ in range(5):
+        vector.step([STAY] * 6)
+    before = digests(vector)
+    with pytest.raises(ValueError, match=r"the episode of the worlds \[1\] has ended; call reset"):
+        vector.step([STAY] * 6)
+    assert digests(vector) == before
+
+
 def test_a_wrapper_that_would_count_waiting_slots_is_refused():
     vector = RecordEpisodeStatistics(VectorEnv(make_line, 2))
     vector.reset(seed=1)
@@ -221,6 +261,36 @@ def test_gymnasium_makes_vectors_of_the_grid_and_of_a_registered_array_environme
     lines = gymnasium.make_vec("line-v0", num_envs=12)
     assert isinstance(lines, VectorEnv)
     assert lines.reset(seed=1)[0].shape == (12, 1)
+
+
+def logged_grid(folder: str, copy: int) -> SingleAgentEnv:
+    store = f"sqlite:///{folder}/{copy}-{{}}.db".format
+    return single_grid_env(width=4, height=4, max_steps=3, store=store)
+
+
+@pytest.mark.parametrize("make", [SyncVectorEnv, partial(AsyncVectorEnv, context="spawn")])
+def test_vectors_of_gymnasium_have_copies_with_seeds_and_logs_of_their_own(make, tmp_path):
+    copies: Any = make([partial(logged_grid, str(tmp_path), copy) for copy in range(2)])
+    first, _ = copies.reset()
+    drawn = copies.get_attr("np_random_seed")
+    assert len(set(drawn)) == 2
+    for _ in range(5):  # beyond the end of an episode
+        copies.step([1, 2])
+    assert copies.reset(seed=list(drawn))[0].tolist() == first.tolist()
+    copies.reset(seed=7)
+    assert copies.get_attr("np_random_seed") == (7, 8)
+    copies.close()
+    names = [path.name for path in tmp_path.glob("*.db")]
+    assert sorted(names) == [f"{copy}-{number}.db" for copy in range(2) for number in range(4)]
+
+
+def test_a_seed_that_is_read_before_the_first_reset_is_not_that_of_its_episode():
+    envs: Any = gymnasium.make("placet/Grid-v0"), VectorEnv(make_line, 2)
+    for env in envs:
+        assert env.np_random_seed is not None  # gymnasium draws one
+        first, _ = env.reset()
+        again, _ = env.reset(seed=env.np_random_seed)
+        assert first.tolist() == again.tolist()
 
 
 def test_an_environment_of_several_agents_is_no_single_agent_environment():

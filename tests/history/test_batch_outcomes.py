@@ -41,7 +41,7 @@ def test_a_noting_batch_has_its_refused_calls_and_no_admitted_note():
     record = decode_record(noting()[-1])
     assert isinstance(record, Admitted)
     outcome = outcome_of(record)
-    assert (outcome.admitted, outcome.refused, len(outcome.codes)) == (1, 2, 2)
+    assert (outcome.admitted, outcome.refused, *outcome.codes.values()) == (1, 2, 2)
     assert outcome.noted[0] == NotedRefusal("bob", CALL)
     assert [one.call["key"] for one in outcome.noted] == ["k", "l"]
 

@@ -16,10 +16,19 @@ except ModuleNotFoundError as error:
 
 from placet.envs.array_adapter import ArrayAdapter
 from placet.envs.array_env import ArrayEnv
+from placet.envs.intent_warnings import IntentWarning
 from placet.envs.parallel_env import EnvAdapter, WorldEnv
 from placet.envs.single_agent_env import SingleAgentEnv
 from placet.envs.vector_env import VectorEnv
 
 gymnasium.register("placet/Grid-v0", entry_point="placet.envs.grid:single_grid_env")
 
-__all__ = ["ArrayAdapter", "ArrayEnv", "EnvAdapter", "SingleAgentEnv", "VectorEnv", "WorldEnv"]
+__all__ = [
+    "ArrayAdapter",
+    "ArrayEnv",
+    "EnvAdapter",
+    "IntentWarning",
+    "SingleAgentEnv",
+    "VectorEnv",
+    "WorldEnv",
+]

@@ -44,7 +44,7 @@ def require_function(name: str, value: object, example: str) -> None:
     if not callable(value):
         raise ValueError(
             f"{name} must be a function of the number of episodes before, because each episode "
-            f"has its own, such as lambda {example}, got {value!r:.80}"
+            f"has its own, such as {example}, got {value!r:.80}"
         )
 
 
@@ -90,14 +90,23 @@ def given_for(value: Any, seed: int, what: str) -> Mapping[str, Any]:  # noqa: A
     return given
 
 
+def require_started(*, is_started: bool) -> None:
+    """Check that there was a reset.
+
+    Raises:
+        ValueError: There was none, or the last one failed.
+    """
+    if not is_started:
+        raise ValueError("there is no episode; call reset to start one")
+
+
 def required_actions(actions: object, active: Collection[str], *, is_started: bool) -> None:
     """Check that actions are by the name of an active agent.
 
     Raises:
         ValueError: They are not, or there is no episode.
     """
-    if not is_started:
-        raise ValueError("there is no episode; call reset to start one")
+    require_started(is_started=is_started)
     if not active:
         raise ValueError("the episode has ended; call reset to start the next")
     if not isinstance(actions, Mapping):
@@ -161,6 +170,27 @@ def fitting(method: str, array: Any, space: Space[Any], *, is_first: bool = True
     if not is_in:
         raise ValueError(f"{method}() must return an element of {_line(space)}, got {_line(array)}")
     return array
+
+
+def required_state(adapter: Any, space: Space[Any] | None, world: object) -> Array:  # noqa: ANN401
+    """Return the state that an adapter makes of a world.
+
+    Args:
+        adapter: The adapter, of either form.
+        space: Its `state_space()`; None if it has no state.
+        world: The argument of its `state`.
+
+    Raises:
+        NotImplementedError: It has no state.
+        ValueError: The state has another shape than the space.
+    """
+    if space is None:
+        raise NotImplementedError(
+            f"{type(adapter).__name__} has no state; define state_space() and state(...) in the "
+            "adapter"
+        )
+    state: Array = fitting("state", adapter.state(world), space)
+    return state
 
 
 def _line(value: object) -> str:

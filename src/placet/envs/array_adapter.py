@@ -7,14 +7,17 @@ import numpy as np
 from gymnasium.spaces import Box, Space
 
 from placet.envs.parallel_env import Array
+from placet.envs.rendering import MapGround
 from placet.scenarios.population_view import PopulationView, Some
 
 
-class ArrayAdapter(Protocol):
+class ArrayAdapter(MapGround, Protocol):
     """Maps a population to an environment of arrays with an item for each member.
 
-    Subclass it; `is_done` and `action_masks` have a default. Every method is a function of its
-    arguments. The arrays of a view are read-only and are the present ones of the world.
+    Subclass it; `is_done`, `action_masks`, `state_space` and `state` have a default. Every method
+    is a function of its arguments. The arrays of a view are read-only and are the present ones of
+    the world. Its attributes `map_frame`, `map_cell`, `map_goals` and `map_blocked` are the ground
+    of a drawn map: those of `MapGround`.
     """
 
     def observation_space(self) -> Box:
@@ -61,4 +64,12 @@ class ArrayAdapter(Protocol):
         For `MultiDiscrete` the columns are those of its parts, one after another. None stands
         for no masks; an adapter returns None always or never.
         """
+        return None
+
+    def state_space(self) -> Space[Any] | None:
+        """Return the space of `state`; None if there is no state. It is called once."""
+        return None
+
+    def state(self, view: PopulationView) -> Array | None:
+        """Return the state of the whole world, for a critic that sees more than the members."""
         return None

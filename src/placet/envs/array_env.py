@@ -7,7 +7,7 @@ refused action changes nothing, and its code is in `codes`.
 Source: https://github.com/PufferAI/PufferLib, `pufferlib.PufferEnv`; gymnasium's `AutoresetMode`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -16,7 +16,7 @@ from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from placet.envs.adapter_checks import require_adapter
+from placet.envs.adapter_checks import require_adapter, require_started, required_state
 from placet.envs.array_adapter import ArrayAdapter
 from placet.envs.array_checks import (
     checked_actions,
@@ -25,8 +25,12 @@ from placet.envs.array_checks import (
     new_arrays,
     require_spaces,
 )
+from placet.envs.episode_log import StoreOf, keeps_no_log
 from placet.envs.episodes import Episodes
+from placet.envs.intent_warnings import IntentWarnings
 from placet.envs.parallel_env import MAX_STEPS, Array
+from placet.envs.rendering import rendering_of
+from placet.history.timeline.moments import NO_PORTRAYALS
 from placet.kernel import ColumnBatch, Domain, KernelConfig
 from placet.runtime.kernel_world import whole_step
 from placet.scenarios.population_view import PopulationView, Some
@@ -35,6 +39,8 @@ from placet.scenarios.ticks import REQ_IDS, req_id_of
 from placet.schemas.codec import without_numpy
 from placet.schemas.config import OnRuleError
 from placet.schemas.keywords import explain_array_keywords
+from placet.schemas.portrayal import Portrayals
+from placet.schemas.refusal import RefusalCode
 
 Columns: TypeAlias = Mapping[str, object]
 """Field of a table -> its initial values, `(members, *field.shape)`."""
@@ -87,10 +93,13 @@ class ArrayEnv:
             `NEXT_STEP`: the step after the last one ignores its actions and begins the next
             episode, with `masks` False.
             `DISABLED`: call `reset`.
+        render_mode: As of `WorldEnv`; a caption has the number of actions of each code.
+        portrayal: As of `WorldEnv`.
+        store: As of `WorldEnv`.
         buf: Arrays to write into, by the names of the attributes; None makes new ones.
 
     A copy (`copy.deepcopy`, or a pickle in another process) continues the episode apart from the
-    original. A pickle needs arguments that can be pickled, so no lambdas.
+    original, and logs nothing. A pickle needs arguments that can be pickled, so no lambdas.
 
     Attributes:
         num_agents: Number of members.
@@ -109,6 +118,8 @@ class ArrayEnv:
         code_names: Name of each code that there was; a code keeps its number.
         final_observations: Observations at the end of the latest episode; None before.
         autoreset_mode: As passed.
+        render_mode: As passed.
+        state_space: Space of `state`; only where the adapter has one.
         kernel: The world of the present episode.
 
     Raises:
@@ -129,13 +140,16 @@ class ArrayEnv:
         config: KernelConfig | None = None,
         on_rule_error: OnRuleError = "raise",
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        render_mode: str | None = None,
+        portrayal: Portrayals = NO_PORTRAYALS,
+        store: StoreOf = keeps_no_log,
         buf: Mapping[str, Array] | None = None,
     ) -> None:
         count = without_numpy(count)
         if type(count) is not int or count < 1:
             raise ValueError(f"count must be an int of at least 1, got {count!r}")
         self._episodes = Episodes(
-            domain_factory, config, on_rule_error, steps_max=max_steps, tick_s=tick_s
+            domain_factory, config, on_rule_error, steps_max=max_steps, tick_s=tick_s, store=store
         )
         require_adapter(adapter, ArrayAdapter, _REQUIRED)
         self._adapter, self._population, self._table = adapter, population, table
@@ -154,9 +168,16 @@ class ArrayEnv:
         self.final_observations: Array | None = None
         self.codes = np.full(count, NO_ACTION, np.int16)
         self.code_names = ["admitted"]
+        self._warnings = IntentWarnings(f"{type(adapter).__name__}.to_payload()")
         self._is_live = np.zeros(count, np.bool_)
         self._steps, self._is_over, self._is_started = 0, False, False
+        if (state_space := adapter.state_space()) is not None:
+            self.state_space = state_space
         self.kernel = self._episodes.present()
+        self.render_mode = render_mode
+        self._caption: Sequence[str] = ()
+        names = [] if render_mode is None else [f"{population}:{n}" for n in range(count)]
+        self._rendering = rendering_of(render_mode, adapter, names, portrayal, self.kernel)
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != "kernel"}
@@ -192,27 +213,33 @@ class ArrayEnv:
         """Return the name of a code of `codes`: `admitted`, or the code of its refusal."""
         return "none" if code == NO_ACTION else self.code_names[code]
 
-    def reset(self, seed: int | None = None) -> tuple[Array, list[dict[str, Any]]]:
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Array, list[dict[str, Any]]]:
         """Start an episode in a new world.
 
         Args:
             seed: The same seed and the same actions give the same episode. None starts the next of
                 the episodes that follow from the latest seed; the first is drawn by the system, so
                 that copies of an environment play other episodes.
+            options: `world_seed`, as of `WorldEnv.reset`.
 
         Returns:
             The observations, and an empty list of infos.
 
         Raises:
-            ValueError: The population cannot be registered, or an answer of the adapter is wrong.
+            StoreError: The store of the episode cannot be written, or has a log.
+            ValueError: The population cannot be registered, an answer of the adapter is wrong, or
+                the world is to be drawn and has no places.
         """
-        self._begin(seed)
+        self._begin(seed, options)
         self.rewards[:] = 0
         self.terminals[:] = self.truncations[:] = False
         self.codes[:] = NO_ACTION
         view = self._view()
         self.masks[:] = ~view.suspended
         self._observe(view)
+        self._show()
         return self.observations, []
 
     def step(self, actions: object) -> Step:
@@ -228,12 +255,12 @@ class ArrayEnv:
 
         Raises:
             Exception: A rule or a hook raised it; the step is undone.
+            StoreError: The log of the episode cannot be written.
             ValueError: The actions are not within their space, the episode has ended, or an answer
                 of the adapter is wrong.
         """
         given = checked_actions(self.single_action_space, actions, self.num_agents)
-        if not self._is_started:
-            raise ValueError("there is no episode; call reset to start one")
+        require_started(is_started=self._is_started)
         self.actions[:] = given
         if self._is_over:
             if self.autoreset_mode is not AutoresetMode.NEXT_STEP:
@@ -248,23 +275,55 @@ class ArrayEnv:
         before = {field: members[field] for field in fields}
         batches = list(self._batches(view, acting))
         verdicts = whole_step(self.kernel, self._episodes.tick_s, batches)
+        self._episodes.flush(self.kernel)
         self._steps += 1
         self._note_codes(batches, verdicts)
         counts = self._counts()
+        self._caption = [f"{name} {number}" for name, number in counts.items()]
         is_over = self._note_ends(before, acting)
         if is_over and self.autoreset_mode is AutoresetMode.SAME_STEP:
             self._begin(None)
             self._observe(self._view())
+        self._show()
         return self._results({"counts": counts})
 
-    def close(self) -> None:
-        """Do nothing: an environment holds no store; learners call it."""
+    def state(self) -> Array:
+        """Return the state of the whole world, which the adapter makes.
 
-    def _begin(self, seed: int | None) -> None:
-        kernel, columns = self._episodes.begin(seed), self._columns
+        Raises:
+            NotImplementedError: The adapter has no state.
+            ValueError: It has another shape than `state_space`, or there is no episode.
+        """
+        require_started(is_started=self._is_started)
+        return required_state(self._adapter, getattr(self, "state_space", None), self._view())
+
+    def render(self) -> Array | None:
+        """Return the picture of the world; as `WorldEnv.render`."""
+        if self._rendering is None:
+            return None
+        caption = "   ".join((f"step {self._steps}", *self._caption))
+        return self._rendering.render(self.kernel, caption)
+
+    def close(self) -> None:
+        """Close the window, and the log of the present episode: later steps are not in it."""
+        if self._rendering is not None:
+            self._rendering.close()
+        self._episodes.close()
+
+    def _show(self) -> None:
+        if self.render_mode == "human":
+            self.render()
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None = None) -> None:
+        self._is_started = False
+        kernel, columns = self._episodes.begin(seed, options), self._columns
         initial: Any = columns(kernel.config.seed) if callable(columns) else columns
         kernel.register_population(self._population, self.num_agents, table=self._table, **initial)
+        self._episodes.flush(kernel)
         self.kernel = kernel
+        self._caption = ()
+        if self._rendering is not None:
+            self._rendering.begin(kernel)
         self._steps, self._is_over, self._is_started = 0, False, True
         self._is_live[:] = True
 
@@ -305,7 +364,10 @@ class ArrayEnv:
         for batch, verdict in zip(batches, verdicts, strict=True):
             found = np.zeros(256, np.int16)
             for code in np.flatnonzero(np.bincount(verdict.codes)).tolist():
-                found[code] = self._number_of(verdict.code_of(code))
+                found[code] = self._number_of(name := verdict.code_of(code))
+                if name == RefusalCode.PAYLOAD_INVALID:
+                    refusals = verdict[int((verdict.codes == code).argmax())].refusals
+                    self._warnings.warn(self.kernel.registry, batch.kind, refusals, depth=4)
             rows: Any = slice(None) if batch.agents is None else batch.agents
             codes[rows] = np.where(codes[rows] > 0, codes[rows], found[verdict.codes])
 

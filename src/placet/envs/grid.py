@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
 
+from placet.envs.episode_log import StoreOf, keeps_no_log
 from placet.envs.parallel_env import (
     Array,
     EnvAdapter,
     Registrations,
     WorldEnv,
     collects_nothing,
-    keeps_no_log,
 )
 from placet.envs.single_agent_env import SingleAgentEnv
 from placet.history.timeline.moments import NO_PORTRAYALS
@@ -114,7 +114,7 @@ def grid_env(
     render_mode: str | None = None,
     portrayal: Portrayals = NO_PORTRAYALS,
     collector: "Callable[[int], Collector | None]" = collects_nothing,
-    store: Callable[[int], str | None] = keeps_no_log,
+    store: StoreOf = keeps_no_log,
 ) -> WorldEnv:
     """Create the environment of a grid whose agents start at positions drawn from the seed.
 

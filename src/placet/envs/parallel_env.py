@@ -5,7 +5,6 @@ store. The gate decides about every action: a refused one changes nothing and is
 `infos`. Effects that rules emit stay open in the kernel; nothing is executed or settled here.
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -20,21 +19,23 @@ from placet.envs.adapter_checks import (
     mask_of,
     require_adapter,
     require_function,
+    require_started,
     required_actions,
     required_bool,
     required_number,
     required_proposal,
     required_space,
+    required_state,
 )
-from placet.envs.episode_log import EpisodeLog
+from placet.envs.episode_log import StoreOf, keeps_no_log
 from placet.envs.episodes import Episodes
-from placet.envs.map_picture import MapCells
+from placet.envs.intent_warnings import IntentWarnings
 from placet.envs.rendering import (
     RENDER_FPS,
     RENDER_MODES,
-    Rendering,
+    MapGround,
     captions_of,
-    checked_portrayals,
+    rendering_of,
     require_render_mode,
 )
 from placet.history.timeline.moments import NO_PORTRAYALS
@@ -45,7 +46,6 @@ from placet.schemas.config import OnRuleError
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.portrayal import Portrayals
-from placet.schemas.refusal import Stage
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
@@ -64,29 +64,19 @@ _PRIORITY: Final = 10
 _REQUIRED: Final = ("observation_space", "action_space", "to_intent", "observe", "reward")
 """Methods of an adapter that have no default."""
 
-_OF_WORLD: Final = frozenset({"kernel", "collector", "_log", "_viewer", "_views"})
+_OF_WORLD: Final = frozenset({"kernel", "collector", "_viewer", "_views"})
 """Attributes of an environment that a copy makes anew."""
 
 
-class EnvAdapter(Protocol):
+class EnvAdapter(MapGround, Protocol):
     """Maps a world to an environment: spaces, actions, observations and rewards.
 
     Subclass it; `is_done`, `action_mask`, `state_space` and `state` have a default. Every method is
     a function of its arguments, and may use only the agent's view, save `state`.
 
-    Attributes:
-        map_frame: `(left, bottom, right, top)` that a drawn map shows at least; None shows the
-            entities that exist.
-        map_cell: Side of the cells that a drawn map has lines for; positions are their centers.
-            None draws no lines.
-        map_goals: Positions that a drawn map shows as goals.
-        map_blocked: Positions that a drawn map shows as blocked cells.
+    Its attributes `map_frame`, `map_cell`, `map_goals` and `map_blocked` are the ground of a drawn
+    map: those of `MapGround`.
     """
-
-    map_frame: tuple[float, float, float, float] | None = None
-    map_cell: float | None = None
-    map_goals: Sequence[tuple[float, float]] = ()
-    map_blocked: Sequence[tuple[float, float]] = ()
 
     def observation_space(self, agent: str) -> Space[Any]:
         """Return the space of an agent's observations; called once."""
@@ -135,10 +125,6 @@ class EnvAdapter(Protocol):
 
 def collects_nothing(_episode: int) -> None:
     """Return no collector of an episode."""
-
-
-def keeps_no_log(_episode: int) -> None:
-    """Return no store of an episode."""
 
 
 @explain_keywords
@@ -204,11 +190,11 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         render_mode: str | None = None,
         portrayal: Portrayals = NO_PORTRAYALS,
         collector: "Callable[[int], Collector | None]" = collects_nothing,
-        store: Callable[[int], str | None] = keeps_no_log,
+        store: StoreOf = keeps_no_log,
         on_rule_error: OnRuleError = "raise",
     ) -> None:
         self._episodes = Episodes(
-            domain_factory, config, on_rule_error, steps_max=max_steps, tick_s=tick_s
+            domain_factory, config, on_rule_error, steps_max=max_steps, tick_s=tick_s, store=store
         )
         require_adapter(adapter, EnvAdapter, _REQUIRED)
         require_render_mode(render_mode)
@@ -222,11 +208,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._registrations = agents
         self._populations = {} if populations is None else populations
         self._steps = 0
-        require_function("collector", collector, "episode: Collector(to=f'rows-{episode}')")
-        require_function("store", store, "episode: f'sqlite:///episode-{episode}.db'")
-        self._make_collector, self._store_of = collector, store
-        self._log: EpisodeLog | None = None
-        self._episodes_started = 0
+        require_function("collector", collector, "lambda episode: Collector(to=f'rows-{episode}')")
+        self._make_collector = collector
+        self._is_started = False
         self.collector: Collector | None = None
         seed = self._episodes.world_seed
         self.possible_agents = _names_of(
@@ -240,16 +224,12 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         if (state_space := adapter.state_space()) is not None:
             self.state_space = state_space
         self._views: dict[str, View] = {}
-        self._kinds_warned: set[str] = set()
+        self._warnings = IntentWarnings(f"{type(adapter).__name__}.to_intent()")
         self.kernel = self._episodes.present()
-        portrayals = checked_portrayals(portrayal, self.kernel)
         self._caption: Sequence[str] = ()
-        self._rendering = None
-        if render_mode is not None:
-            cells = MapCells(adapter.map_cell, adapter.map_goals, adapter.map_blocked)
-            self._rendering = Rendering(
-                render_mode, self.possible_agents, portrayals, cells, adapter.map_frame
-            )
+        self._rendering = rendering_of(
+            render_mode, adapter, self.possible_agents, portrayal, self.kernel
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name not in _OF_WORLD}
@@ -258,7 +238,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         config, world = state.pop("world")
         vars(self).update(state)
-        self.collector = self._log = None
+        self.collector = None
         self.kernel = self._episodes.restored(config, world)
         self._viewer = Viewer(self.kernel)
         self._views = self._read_views()
@@ -288,7 +268,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             seed: The same seed and the same actions give the same episode. None starts the next
                 of the episodes that follow from the latest seed; the first is drawn by the system,
                 so that copies of an environment play other episodes.
-            options: Not used.
+            options: `world_seed` begins the episode of a log again, by the seed in its header,
+                which is that of `env.kernel.config`. Others have no effect.
 
         Returns:
             The first observation of each agent by its name, and an info for each, which is empty
@@ -302,9 +283,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
                 other names than for the first seed, or the world is to be drawn and has no places.
         """
         self._close_episode()
-        store = self._store_of(self._episodes_started)
-        self._log = None if store is None else EpisodeLog(store, self._episodes.limits)
-        self.kernel = self._episodes.begin(seed, self._log)
+        number = self._episodes.count
+        self._is_started = False
+        self.kernel = self._episodes.begin(seed, options)
         self._steps = 0
         self.agents = list(self.possible_agents)
         world_seed = self.kernel.config.seed
@@ -319,9 +300,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             self.kernel.register_population(name, **keywords)
         for agent, keywords in registrations.items():
             self.kernel.register_agent(agent, **keywords)
-        self._flush()
-        self.collector = self._make_collector(self._episodes_started)
-        self._episodes_started += 1
+        self._episodes.flush(self.kernel)
+        self.collector = self._make_collector(number)
+        self._is_started = True
         if self.collector is not None:
             self.collector.attach(self.kernel)
         self._viewer = Viewer(self.kernel)
@@ -363,9 +344,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         proposals = {agent: self._batch(agent, actions[agent]) for agent in acting}
         batches = {agent: batch for agent, batch in proposals.items() if batch}
         decided = whole_step(self.kernel, self._episodes.tick_s, [*batches.values()])
-        self._flush()
+        self._episodes.flush(self.kernel)
         verdicts = dict(zip(batches, decided, strict=True))
-        self._warn_of_structures(batches, verdicts)
+        self._warnings.check(self.kernel.registry, batches, verdicts)
         self._collect_refusals(batches, verdicts)
         self._steps += 1
         after = self._views = self._read_views()
@@ -392,16 +373,11 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
 
         Raises:
             NotImplementedError: The adapter has no state.
-            ValueError: It has another shape than `state_space`.
+            ValueError: It has another shape than `state_space`, or there is no episode.
         """
+        require_started(is_started=self._is_started)
         space = getattr(self, "state_space", None)
-        if space is None:
-            raise NotImplementedError(
-                f"{type(self._adapter).__name__} has no state; define state_space() and "
-                "state(world) in the adapter"
-            )
-        state: Array = fitting("state", self._adapter.state(self.kernel.state), space)
-        return state
+        return required_state(self._adapter, space, self.kernel.state)
 
     def close(self) -> None:
         """Close the window, and the log and the collector of the present episode.
@@ -435,14 +411,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         if self.render_mode == "human":
             self.render()
 
-    def _flush(self) -> None:
-        if self._log is not None:
-            self._log.flush(self.kernel)
-
     def _close_episode(self) -> None:
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+        self._episodes.close()
         if self.collector is not None:
             self.collector.close()
 
@@ -455,35 +425,11 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             self.collector.note(batches[agent], verdict, self._steps)
         self.collector.check()
 
-    def _warn_of_structures(
-        self, batches: Mapping[str, Sequence[Mapping[str, Json]]], verdicts: Mapping[str, Verdict]
-    ) -> None:
-        """Warn of the first intent of each kind whose structure is refused.
-
-        Such an intent is refused in every state, so a learner would take a mistake of the adapter
-        for a poor policy.
-        """
-        for agent, verdict in verdicts.items():
-            wrong = [one for one in verdict.refusals if one.stage == Stage.STRUCTURE]
-            if not wrong:
-                continue
-            kind = str(batches[agent][wrong[0].index or 0]["kind"])
-            if kind in self._kinds_warned:
-                continue
-            self._kinds_warned.add(kind)
-            why = "; ".join(one.message for one in wrong if one.index == wrong[0].index)
-            warnings.warn(
-                f"{type(self._adapter).__name__}.to_intent() returned an intent that the gate "
-                f"refuses in every state: {why}. Later ones of {kind} are in infos alone",
-                UserWarning,
-                stacklevel=3,
-            )
-
     def _spaces(self, method: str, space_of: Callable[[str], Space[Any]]) -> dict[str, Space[Any]]:
         return {a: required_space(method, a, space_of(a)) for a in self.possible_agents}
 
     def _check_actions(self, actions: Mapping[str, Any]) -> None:
-        required_actions(actions, self.agents, is_started=self._episodes_started > 0)
+        required_actions(actions, self.agents, is_started=self._is_started)
         for agent, action in actions.items():
             space = self.action_space(agent)
             if not space.contains(action):

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from placet.envs.map_marks import MapMark, MapMarks
 from placet.envs.map_picture import Frame, MapCells, Pixels, draw_picture, pixels_of
@@ -58,6 +58,45 @@ def checked_portrayals(portrayals: object, kernel: Kernel) -> Portrayals:
     for name, key, problem in table_problems(found, kernel.registry.tables.values()):
         raise ValueError(f"portrayal of {name}: {key}: {problem}")
     return found
+
+
+class MapGround(Protocol):
+    """The ground of a drawn map, under entities and rows; a base of the ports of adapters.
+
+    Attributes:
+        map_frame: `(left, bottom, right, top)` that a drawn map shows at least; None shows the
+            entities that exist.
+        map_cell: Side of the cells that a drawn map has lines for; positions are their centers.
+            None draws no lines.
+        map_goals: Positions that a drawn map shows as goals.
+        map_blocked: Positions that a drawn map shows as blocked cells.
+    """
+
+    map_frame: Frame | None = None
+    map_cell: float | None = None
+    map_goals: Sequence[tuple[float, float]] = ()
+    map_blocked: Sequence[tuple[float, float]] = ()
+
+
+def rendering_of(
+    mode: str | None,
+    ground: MapGround,
+    agents: Sequence[str],
+    portrayal: Portrayals,
+    kernel: Kernel,
+) -> "Rendering | None":
+    """Return the rendering of an environment; None where its mode draws nothing.
+
+    Raises:
+        ValueError: The mode or a portrayal is wrong.
+        ImportError: pygame is not installed.
+    """
+    require_render_mode(mode)
+    portrayals = checked_portrayals(portrayal, kernel)
+    if mode is None:
+        return None
+    cells = MapCells(ground.map_cell, ground.map_goals, ground.map_blocked)
+    return Rendering(mode, agents, portrayals, cells, ground.map_frame)
 
 
 class Rendering:

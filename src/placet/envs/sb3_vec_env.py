@@ -3,7 +3,7 @@
 The package is no dependency of placet: the class can be imported without it, and not created.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,7 +52,7 @@ class Sb3VecEnv(VecEnv):  # type: ignore[misc]  # of a package without annotatio
         super().__init__(vector.num_envs, space, actions)
 
     def reset(self) -> Array:
-        """Start an episode in each world; `seed` chooses them."""
+        """Start an episode in each world; without `seed` see `vector.np_random_seed`."""
         observations, self._infos = self.vector.reset(seed=self._seeds[0])
         self._reset_seeds()
         return observations
@@ -79,25 +79,30 @@ class Sb3VecEnv(VecEnv):  # type: ignore[misc]  # of a package without annotatio
     def env_method(
         self, method_name: str, *args: object, indices: _Slots = None, **options: object
     ) -> list[Any]:
-        """Return the mask of actions of each slot; the slots have no other methods.
+        """Return the mask of actions of each slot, or draw the worlds; there are no other methods.
 
         Raises:
             AttributeError: The method is another, or the adapter has no masks.
         """
+        if method_name == "render":  # called by VecEnv.render with the mode `human`
+            pictures = [world.render() for world in self.vector.worlds]
+            return [pictures[self._world_of(slot)] for slot in self._get_indices(indices)]
         if method_name != "action_masks" or "action_mask" not in self._infos:
             raise AttributeError(
                 f"the slots have no method {method_name!r}: they are members of "
-                "`env.vector.worlds`, and have `action_masks` alone, if the adapter has masks"
+                "`env.vector.worlds`, and have `render`, and `action_masks` if it has masks"
             )
         return [self._infos["action_mask"][slot] for slot in self._get_indices(indices)]
 
     def get_attr(self, attr_name: str, indices: _Slots = None) -> list[Any]:
         """Return an attribute of the world of each slot, or the masks of the slots."""
-        if attr_name == "render_mode":  # read by VecEnv itself; worlds of arrays have no pictures
-            return [None for _ in self._get_indices(indices)]
         if attr_name == "action_masks":
             return self.env_method(attr_name, indices=indices)
         return [getattr(world, attr_name) for world in self._worlds(indices)]
+
+    def get_images(self) -> Sequence[Array | None]:
+        """Return the picture of each world; `render` returns them as one, in rows."""
+        return [world.render() for world in self.vector.worlds]
 
     def set_attr(self, attr_name: str, value: object, indices: _Slots = None) -> None:
         """Set an attribute of the worlds of some slots."""
@@ -110,4 +115,7 @@ class Sb3VecEnv(VecEnv):  # type: ignore[misc]  # of a package without annotatio
 
     def _worlds(self, indices: _Slots) -> Iterator[ArrayEnv]:
         worlds = self.vector.worlds
-        return (worlds[slot // worlds[0].num_agents] for slot in self._get_indices(indices))
+        return (worlds[self._world_of(slot)] for slot in self._get_indices(indices))
+
+    def _world_of(self, slot: int) -> int:
+        return slot // self.vector.worlds[0].num_agents

@@ -40,10 +40,10 @@ class SingleAgentEnv(gymnasium.Env[Array, Any]):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         """Start an episode in a new world; as `WorldEnv.reset`."""
-        is_first = self._np_random_seed is None
+        before = self._seed_of_env()
         observations, infos = self.env.reset(seed, options)
-        if seed is None and is_first:
-            seed = getattr(self.env, "np_random_seed", None)  # another package's env has none
+        if seed is None and (drawn := self._seed_of_env()) != before:
+            seed = drawn
         super().reset(seed=seed)
         return observations[self._agent], infos[self._agent]
 
@@ -61,3 +61,7 @@ class SingleAgentEnv(gymnasium.Env[Array, Any]):
     def close(self) -> None:
         """Close the collector of the present episode, and the window."""
         self.env.close()
+
+    def _seed_of_env(self) -> int | None:
+        """Return the latest seed of the environment; one of another package has none."""
+        return getattr(self.env, "np_random_seed", None)

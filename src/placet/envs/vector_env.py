@@ -16,6 +16,7 @@ from placet.envs.array_checks import checked_actions
 from placet.envs.array_env import ArrayEnv
 from placet.envs.episodes import drawn_seed
 from placet.envs.parallel_env import Array
+from placet.envs.rendering import RENDER_FPS, RENDER_MODES
 from placet.kernel.prng import mix64
 from placet.schemas.keywords import explain_keywords
 
@@ -73,13 +74,18 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
         if type(worlds) is not int or worlds < 1:
             raise ValueError(f"worlds must be an int of at least 1, got {worlds!r}")
         mode = AutoresetMode(autoreset_mode)
-        self.metadata = {"autoreset_mode": mode}
+        self.metadata = {
+            "autoreset_mode": mode,
+            "render_modes": list(RENDER_MODES),
+            "render_fps": RENDER_FPS,
+        }
         self.worlds: Sequence[ArrayEnv] = [make_env() for _ in range(worlds)]
         first = self.worlds[0]
         for env in self.worlds:
             _require_same(env, first)
             env.autoreset_mode = mode
             env.code_names = first.code_names  # one numbering for all
+        self.render_mode = first.render_mode
         self.num_envs = worlds * first.num_agents
         self.single_observation_space = first.single_observation_space
         self.single_action_space = first.single_action_space
@@ -132,6 +138,8 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
         ended = []
         waits = self._has_ended.reshape(len(self.worlds), -1)
         is_between = np.logical_and.reduce(waits, axis=1)
+        if is_between.any() and self.metadata["autoreset_mode"] is AutoresetMode.DISABLED:
+            raise ValueError(_unreset(np.flatnonzero(is_between).tolist()))
         for env, part in zip(self.worlds, np.split(given, len(self.worlds)), strict=True):
             last = env.final_observations
             env.step(part)
@@ -157,6 +165,18 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
         if self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP:
             self._begin_episodes(np.array(ended))
         return observations, rewards, terminations, truncations, infos
+
+    def render(self) -> tuple[Array, ...] | None:
+        """Return the picture of each world, with `rgb_array`; None where nothing is drawn."""
+        pictures = [world.render() for world in self.worlds]
+        drawn = tuple(one for one in pictures if one is not None)
+        return drawn or None
+
+    def close(self, **options: Any) -> None:  # noqa: ANN401  # as gymnasium's
+        """Close the windows and the logs of the worlds."""
+        for world in self.worlds:
+            world.close()
+        super().close(**options)
 
     def _begin_episodes(self, worlds: Array) -> None:
         """Count from 0 in the slots of worlds, booleans of all."""
@@ -200,6 +220,13 @@ class VectorEnv(vector.VectorEnv[Array, Array, Array]):
             )
         numbers: list[int] = np.flatnonzero(by_world.all(axis=1)).tolist()
         return numbers
+
+
+def _unreset(worlds: Sequence[int]) -> str:
+    return (
+        f"the episode of the worlds {worlds} has ended; call reset, or reset with options="
+        '{"reset_mask": mask}, a mask of slots that has all members of these worlds'
+    )
 
 
 def _require_same(env: object, first: ArrayEnv) -> None:

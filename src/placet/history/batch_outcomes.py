@@ -5,7 +5,9 @@ intent that notes refused calls (`refuse_calls`) stands for these refusals: it i
 admitted.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from placet.kernel.plugin.approved import APPROVAL_REQUIRED
@@ -20,6 +22,7 @@ from placet.schemas.log.record import Admitted, Record, Refused, intents_of
 from placet.schemas.refusal import STAGE_OF, Stage
 
 _NOTE: Final = f".{REFUSE}".encode()
+_NO_CODES: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class BatchOutcome(NamedTuple):
@@ -29,14 +32,14 @@ class BatchOutcome(NamedTuple):
         admitted: Admitted intents, except notes of refusals.
         refused: Refused intents, and the noted refusals.
         held: Intents that wait for a person.
-        codes: `stage/code` of each refusal.
+        codes: Number of refused intents by `stage/code`, all of a batch by each of its codes.
         noted: The refused calls that the batch notes.
     """
 
     admitted: int = 0
     refused: int = 0
     held: int = 0
-    codes: tuple[str, ...] = ()
+    codes: Mapping[str, int] = _NO_CODES
     noted: tuple[NotedRefusal, ...] = ()
 
 
@@ -46,7 +49,7 @@ def outcome_of(record: BatchRecord) -> BatchOutcome:
         count = len(record.contexts)
         if is_held(record):
             return BatchOutcome(held=count)
-        codes = tuple(f"{stage}/{code}" for _, stage, code, _ in record.refusals)
+        codes = {f"{stage}/{code}": count for _, stage, code, _ in record.refusals}
         return BatchOutcome(refused=count, codes=codes)
     if not isinstance(record, Admitted):
         return BatchOutcome()
@@ -56,7 +59,7 @@ def outcome_of(record: BatchRecord) -> BatchOutcome:
     intents = intents_of(record)
     noting = sum(notes_refusals(intent["kind"]) for intent in intents)
     noted = tuple(noted_refusals(intents))
-    codes = tuple(f"{stage_of(one)}/{code}" for one in noted for code in one.call["codes"])
+    codes = Counter(f"{stage_of(one)}/{code}" for one in noted for code in one.call["codes"])
     return BatchOutcome(count - noting, len(noted), codes=codes, noted=noted)
 
 

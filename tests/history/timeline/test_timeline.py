@@ -192,6 +192,17 @@ def test_the_bars_count_every_intent():
     assert timeline.codes() == {"domain/world.out_of_bounds": refused}
 
 
+def test_the_codes_count_the_intents_of_a_refused_batch():
+    records: list[bytes] = []
+    kernel = Kernel(World(max_step=5.0), sink=records.append)
+    kernel.register_agent("ann", position=[0, 0])
+    moves = [move("ann", f"{x}", [x, 0]) for x in (1, 2, 50)]
+    kernel.step(1.0, [moves, [move("ann", "far", [60, 0])]])
+    timeline = played(log_of(records))
+    assert sum(bar[2] for bar in timeline.bars()[1]) == 4
+    assert timeline.codes() == {"domain/world.step_too_long": 4}
+
+
 def test_key_frames_are_kept_and_used_again(many_frames, tmp_path):
     records = world_records()
     log = sqlite_log(tmp_path, records)

@@ -23,7 +23,7 @@ from placet.schemas.log.envelope import Envelope
 from placet.stores.files import behind_link, make_folder, write_whole
 from placet.stores.url import is_lasting, whereabouts_of
 
-FRAME_VERSION: Final = 5
+FRAME_VERSION: Final = 6
 _HEAD: Final = Envelope("key frame", b"placet key frame", FRAME_VERSION)
 _BODY: Final = Envelope("key frame's state", b"placet its state", FRAME_VERSION)
 _NAME: Final = pattern(r"(\d{12,19})\.frame")
@@ -58,7 +58,7 @@ class Stretch(msgspec.Struct, array_like=True):
             column batch.
         ticks: Ordinal numbers of the `Tick` records.
         bars: `[seq, admitted, refused]` intents of each run of `bar_seqs` seqs, from `seq` on.
-        codes: Number of recorded refusals by `stage/code`, without those of held batches.
+        codes: Number of refused intents by `stage/code`, without those of held batches.
         bar_seqs: Seqs of a bar: it doubles when there are more than `STRETCH_BARS_MAX` bars.
         held: Number of intents that were held for a person.
     """

@@ -428,8 +428,8 @@ class Index:
         self._work += len(agents)
         outcome = outcome_of(record)
         self._agents.update(noted.agent for noted in outcome.noted)
-        for code in outcome.codes:
-            self._tail.codes[code] = self._tail.codes.get(code, 0) + 1
+        for code, intents in outcome.codes.items():
+            self._tail.codes[code] = self._tail.codes.get(code, 0) + intents
         self._tail.held += outcome.held
         self._tail.count(record.seq, outcome.admitted, outcome.refused)
 

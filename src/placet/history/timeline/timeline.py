@@ -409,7 +409,7 @@ class Timeline:
         return sum(stretch.held for _, _, stretch in self.index.stretches())
 
     def codes(self) -> dict[str, int]:
-        """Return the number of recorded refusals by `stage/code`."""
+        """Return the number of refused intents by `stage/code`; those of a batch by each code."""
         codes: Counter[str] = Counter()
         for _, _, stretch in self.index.stretches():
             codes.update(dict(stretch.codes))
