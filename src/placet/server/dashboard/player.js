@@ -267,6 +267,7 @@ async function control(rest, body) {
 
 /** Follow a growing log to its end while the reader stays there. */
 async function follow() {
+  if (!history) return; // another world is being opened
   const isRead = history.indexed >= history.records;
   if (isAtEnd && moment && !play && isRead && moment.record < history.records - 1) await jump({});
 }
@@ -297,7 +298,7 @@ async function watch() {
       try {
         await readHistory();
         await follow();
-        if (history.controls.includes("approvals")) await readApprovals(worldPath);
+        if (history?.controls.includes("approvals")) await readApprovals(worldPath);
         if (hasFaults && isLive) await readFaultsOf(world);
         document.body.classList.remove("away");
         if (history && history.indexed < history.records) wait = READING_MS;
