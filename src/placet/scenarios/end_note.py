@@ -42,7 +42,7 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def note_end(store: str, ticks: int, until: str) -> None:
-    """Write the note beside the log of a run; a log in no file, or in a full disk, has none."""
+    """Write the note beside the log of a run; a log in no file has none, nor one on a full disk."""
     with suppress(OSError, PlacetError):
         path = note_of(store, ENDING)
         if path is not None:

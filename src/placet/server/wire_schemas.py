@@ -78,6 +78,15 @@ _SECONDS: Final = {
 _PLACE: Final = _object(record={"type": "integer", "minimum": -1}, batch=_SEQ)
 _KINDS: Final = {"type": ["array", "null"], "items": _TEXT}
 
+_LINES: Final[dict[str, Json]] = {
+    "name": _TEXT,
+    "note": _TEXT,
+    "seqs": array_schema(_SEQ),
+    "lines": array_schema(_object(name=_TEXT, values=array_schema({"type": ["number", "null"]}))),
+    "is_band": _BOOLEAN,
+}
+"""A series: its lines, along the seqs of a log."""
+
 _AGENT: Final[dict[str, Json]] = {
     "agent_id": _ID,
     "owner": _ID,
@@ -360,30 +369,11 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
     "PastEntity": _object(
         collection=_TEXT, entity=_TEXT, fields=_or_null("object"), is_cut=_BOOLEAN
     ),
-    "Series": _object(
-        series=array_schema(
-            _object(
-                name=_TEXT,
-                note=_TEXT,
-                seqs=array_schema(_SEQ),
-                lines=array_schema(
-                    _object(name=_TEXT, values=array_schema({"type": ["number", "null"]}))
-                ),
-                is_band=_BOOLEAN,
-            )
-        ),
-        problem=_TEXT,
-    ),
+    "Series": _object(series=array_schema(_object(**_LINES)), problem=_TEXT),
     "Trace": _object(
         series=array_schema(
             _object(
-                name=_TEXT,
-                note=_TEXT,
-                seqs=array_schema(_SEQ),
-                lines=array_schema(
-                    _object(name=_TEXT, values=array_schema({"type": ["number", "null"]}))
-                ),
-                is_band=_BOOLEAN,
+                **_LINES,
                 categories=array_schema(_object(name=_TEXT, value=_ANYTHING)),
                 values=array_schema({"type": ["integer", "null"], "minimum": -1}),
                 optional=("lines", "is_band", "categories", "values"),

@@ -335,7 +335,7 @@ class NewPopulation:
 
 @runtime_checkable
 class Domain(Protocol):
-    """Base class of domains. Each kind of intent has a rule that executes its intents.
+    """Base class of domains: it has the kinds of intents, and the rule of each kind.
 
     A subclass sets `name`, `version` and `kinds`; every other attribute and method has a default.
     The hooks (`on_...`) change the state at fixed moments. `sight`, or else `may_see` and
