@@ -76,7 +76,7 @@ def _missing(
     spaces: ModelSpaces,
 ) -> Iterable[str]:
     """Yield sentences about the agents without a place; without a layer, about all entities."""
-    drawn = {layer["collection"] for layer in layers} | given.keys()  # of these it is told
+    drawn = {layer["collection"] for layer in layers} | given.keys()  # these have other sentences
     left = {
         name: list(islice(rows.items(), _SAMPLED))
         for name, rows in sorted(state.collections.items())
